@@ -21,7 +21,7 @@ from broker.partitions.partition import Partition
 from broker.partitions.topic import Topic
 from broker.peers.connections import PeerConnections
 from broker.peers.listener import between_nodes
-from broker.peers.port import Peers
+from broker.peers.port import Peers, Place
 from broker.process.environment import Environment
 from broker.shared.bringing import Own
 from coordinator.ports import MarkerWriter
@@ -77,6 +77,7 @@ class BesideOthers:
         self._peers, self._nodes = self._make_peers(nodes), nodes
         # A node that stands still keeps its connections: who waits for it is told when it is fenced.
         cluster.on_durable(self._peers.addresses_changed)
+        self._peers.addresses_changed()
         return nodes
 
     @property
@@ -108,7 +109,11 @@ class BesideOthers:
 
     def _connections(self, nodes: Nodes) -> Peers:
         listener = between_nodes(self._config)
-        return PeerConnections(lambda node_id: nodes.reach(node_id, listener), self._config, self._environment)
+
+        def places() -> dict[int, Place]:
+            return {one.node_id: Place(one.endpoint, one.epoch) for one in nodes.reached(listener)}
+
+        return PeerConnections(places, self._config, self._environment)
 
     def producer_ids(self) -> IncarnationIds:
         """Those of this life."""

@@ -6,15 +6,17 @@ transaction that waits for markers.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.listeners import Endpoint
+from broker.peers.complaints import Complaints
 from broker.peers.connection import PeerConnection
 from broker.peers.peer import Peer
-from broker.peers.port import Peers, PeerUnreachable, R
+from broker.peers.port import Peers, PeerUnreachable, Place, R
+from broker.peers.reaching import Reaching
 from broker.peers.way import Way
 from broker.process.environment import Environment
+from protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.offsets import ListOffsetsRequest
 from protocol.messages.share.state import (
     DeleteShareGroupStateRequest,
@@ -37,22 +39,26 @@ MATTERS: dict[type, str] = {
     ListOffsetsRequest: SHARES,
 }
 """All others are changes of the metadata."""
+GREETING, GREETING_VERSION = ApiVersionsRequest(client_software_name="", client_software_version=""), 0
+"""A node that serves answers it, whoever asks."""
 
 
 class PeerConnections(Peers):
-    """`address_of` is asked each time: a node that has another address is asked there, and who waits at the old one
-    gets `PeerUnreachable`. Raises `ConfigError`."""
+    """`places` tells of all nodes that serve, and is asked each time: a node that is somewhere else, or has begun
+    another life, is asked there, and who waits at the old place gets `PeerUnreachable`. Raises `ConfigError`."""
 
     def __init__(
-        self, address_of: Callable[[int], Endpoint | None], config: BrokerConfig, environment: Environment
+        self, places: Callable[[], Mapping[int, Place]], config: BrokerConfig, environment: Environment
     ) -> None:
         self._way = Way(config, environment)
-        self._address_of = address_of
+        self._places = places
         self._environment = environment
         self._client_id = f"node-{config.node_id}"
         self._patience_s = config.get_int("request.timeout.ms") / 1000
         self._peers: dict[tuple[int, str], Peer] = {}
         """By node and matter."""
+        self._complaints: dict[int, Complaints] = {}
+        self._reaching = Reaching(config.node_id, places, self._greet)
         self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -63,9 +69,12 @@ class PeerConnections(Peers):
     def addresses_changed(self) -> None:
         for node_id, matter in list(self._peers):
             self._known(node_id, matter)
+        if not self._closed:
+            self._reaching.look()
 
     async def close(self) -> None:
         self._closed = True
+        await self._reaching.close()
         for node_id, matter in list(self._peers):
             self._drop(node_id, matter, "is not asked any more: this node ends")
         if self._closing:
@@ -75,26 +84,36 @@ class PeerConnections(Peers):
         """Raises `PeerUnreachable`."""
         if self._closed:
             raise PeerUnreachable(f"node {node_id} is not asked any more: this node ends")
-        address, peer = self._known(node_id, matter)
-        if address is None:
+        place, peer = self._known(node_id, matter)
+        if place is None:
             raise PeerUnreachable(f"nobody knows where node {node_id} is")
         if peer is None:
-            peer = Peer(node_id, address, self._way, self._environment, self._make)
+            complaints = self._complaints.get(node_id)
+            if complaints is None or complaints.place != place:
+                complaints = self._complaints[node_id] = Complaints(node_id, place, self._environment)
+            peer = Peer(node_id, place, self._way, self._environment, self._make, complaints)
             self._peers[node_id, matter] = peer
         return peer
 
-    def _known(self, node_id: int, matter: str) -> tuple[Endpoint | None, Peer | None]:
+    def _known(self, node_id: int, matter: str) -> tuple[Place | None, Peer | None]:
         """Where it is, and who is asked there already."""
-        address, peer = self._address_of(node_id), self._peers.get((node_id, matter))
-        if peer is None or peer.address == address:
-            return address, peer
-        self._drop(node_id, matter, "has another address now" if address else "has no address any more")
-        return address, None
+        place, peer = self._places().get(node_id), self._peers.get((node_id, matter))
+        if peer is None or peer.place == place:
+            return place, peer
+        if place is None:
+            self._drop(node_id, matter, "has no address any more")
+        else:
+            same = place.address == peer.place.address
+            self._drop(node_id, matter, "has begun another life" if same else "has another address now")
+        return place, None
 
     def _drop(self, node_id: int, matter: str, reason: str) -> None:
         closing = asyncio.get_running_loop().create_task(self._peers.pop((node_id, matter)).close(reason))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
+
+    async def _greet(self, node_id: int) -> None:
+        await self.ask(node_id, GREETING, GREETING_VERSION, ApiVersionsResponse)
 
     def _make(self, name: str, on_end: Callable[[str], None]) -> PeerConnection:
         return PeerConnection(name, self._client_id, self._patience_s, on_end)

@@ -1,4 +1,4 @@
-"""One other node at one address: the connection to it, made when it is wanted.
+"""One other node at one place, for one matter: the connection to it, made when it is wanted.
 
 Rule 1. Whoever wants the connection while it is being made waits for the same one; that a caller is cancelled changes
 nothing for the others.
@@ -12,13 +12,12 @@ import asyncio
 from collections.abc import Callable
 
 from broker.config.broker_config import ConfigError
-from broker.config.listeners import Endpoint
+from broker.peers.complaints import Complaints
 from broker.peers.connection import PeerConnection
 from broker.peers.login import NotLetIn
-from broker.peers.port import PeerUnreachable
+from broker.peers.port import PeerUnreachable, Place
 from broker.peers.way import Way
 from broker.process.environment import Environment
-from broker.process.logging import EventLog
 from broker.security.tls.errors import BadTls
 
 SETUP_S = 10.0
@@ -28,7 +27,6 @@ FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 50, 1000
 USED_OF_ITS_LIFE = 0.85
 """Of a session that ends; Java's clients authenticate anew then."""
 
-_log = EventLog("peers")
 Making = Callable[[str, Callable[[str], None]], PeerConnection]
 """A connection that is not made yet, of the name of the node and what is called when it ends."""
 
@@ -36,10 +34,18 @@ Making = Callable[[str, Callable[[str], None]], PeerConnection]
 class Peer:
     """See the head of this file. It is `closed` for good."""
 
-    def __init__(self, node_id: int, address: Endpoint, way: Way, environment: Environment, make: Making) -> None:
-        self.address = address
-        self._node_id = node_id
-        self._name = f"node {node_id} ({address})"
+    def __init__(
+        self,
+        node_id: int,
+        place: Place,
+        way: Way,
+        environment: Environment,
+        make: Making,
+        complaints: Complaints,
+    ) -> None:
+        self.place = place
+        self._name = f"node {node_id} ({place.address})"
+        self._complaints = complaints
         self._way = way
         self._environment = environment
         self._make = make
@@ -120,7 +126,7 @@ class Peer:
 
     async def _open(self, connection: PeerConnection) -> None:
         context = await self._way.context()
-        address = self.address
+        address = self.place.address
         loop = asyncio.get_running_loop()
         await loop.create_connection(lambda: connection, address.host, address.port, ssl=context)
         began_ms = self._environment.monotonic_ms()
@@ -140,9 +146,8 @@ class Peer:
         self._problem = problem
         if connection.has_answered and was_in_use:
             self._pause_ms = 0
-            _log.info("a connection to a node ended", node=self._node_id, address=self.address, reason=problem)
+            self._complaints.ended(problem)
             return
-        if not self._pause_ms:
-            _log.warning("a node cannot be asked", node=self._node_id, address=self.address, reason=problem)
+        self._complaints.failed(problem)
         self._pause_ms = min(max(FIRST_PAUSE_MS, 2 * self._pause_ms), LONGEST_PAUSE_MS)
         self._not_before_ms = self._environment.monotonic_ms() + self._pause_ms

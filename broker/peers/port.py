@@ -1,8 +1,18 @@
 """What the rest of the broker sees of other nodes: a question, and an answer or none."""
 
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
+
+from broker.config.listeners import Endpoint
 
 R = TypeVar("R")
+
+
+class Place(NamedTuple):
+    """Where a node is reached, in one of its lives: who is there after a restart may be on another machine, though the
+    address has the same name."""
+
+    address: Endpoint
+    life: int
 
 
 class PeerUnreachable(Exception):

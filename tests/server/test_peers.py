@@ -10,7 +10,7 @@ import uvloop
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import parse_address
 from broker.peers.connections import PeerConnections
-from broker.peers.port import PeerUnreachable
+from broker.peers.port import PeerUnreachable, Place
 from broker.process.environment import RealEnvironment
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
@@ -51,7 +51,8 @@ def with_peers(
 
     async def run() -> None:
         environment = RealEnvironment(None)
-        peers = PeerConnections({2: parse_address(address, name)}.get, BrokerConfig(said), environment)
+        place = Place(parse_address(address, name), 1)
+        peers = PeerConnections(lambda: {2: place}, BrokerConfig(said), environment)
         try:
             async with asyncio.timeout(60):
                 await story(peers)

@@ -20,6 +20,8 @@ class ReachedNode:
     node_id: int
     endpoint: Endpoint
     rack: str | None
+    epoch: int
+    """That of its start."""
 
 
 class Nodes(Protocol):
@@ -88,7 +90,7 @@ class OneNode:
         return True
 
     def reached(self, listener: str) -> list[ReachedNode]:
-        return [ReachedNode(self.node_id, self.endpoints[listener], self._rack)]
+        return [ReachedNode(self.node_id, self.endpoints[listener], self._rack, self.own_epoch)]
 
     def reach(self, node_id: int, listener: str) -> Endpoint | None:
         return self.endpoints.get(listener) if node_id == self.node_id else None
@@ -168,7 +170,11 @@ class SharedNodes:
             endpoint = self.reach(node_id, listener)
             if endpoint is not None:
                 broker = self._cluster.image.brokers.get(node_id)
-                found.append(ReachedNode(node_id, endpoint, None if broker is None else broker.registration.rack))
+                if broker is None:
+                    found.append(ReachedNode(node_id, endpoint, None, NOBODY))
+                else:
+                    known = broker.registration
+                    found.append(ReachedNode(node_id, endpoint, known.rack, known.broker_epoch))
         return found
 
     def reach(self, node_id: int, listener: str) -> Endpoint | None:

@@ -8,6 +8,7 @@ from typing import TypeVar, cast
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Endpoint
 from broker.peers.connections import PeerConnections
+from broker.peers.port import Place
 from broker.process.environment import Environment
 from protocol.framing import LENGTH, read_request_header, response_parts
 from protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
@@ -77,9 +78,14 @@ class Rig:
         self.network = Network(scheduler, Random(1), NetworkFaults())
         self.loop.network = self.network
         self.addresses: dict[int, Endpoint] = {}
+        self.lives: dict[int, int] = {}
         self.connections: list[Heard] = []
         """To scripted nodes, in the order in which they were made."""
         self.peers: PeerConnections
+
+    def places(self) -> dict[int, Place]:
+        """As this node is told."""
+        return {node_id: Place(address, self.lives.get(node_id, 1)) for node_id, address in self.addresses.items()}
 
     def place(self, node_id: int, port: int) -> None:
         """Where a node is said to be."""
@@ -111,7 +117,7 @@ def play(story: Callable[[Rig], Awaitable[None]], settings: Mapping[str, str] | 
 
     async def run() -> None:
         environment = cast(Environment, MonotonicClock(scheduler))
-        rig.peers = PeerConnections(rig.addresses.get, BrokerConfig(settings), environment)
+        rig.peers = PeerConnections(rig.places, BrokerConfig(settings), environment)
         await story(rig)
         await rig.peers.close()
         assert not [end for end in rig.network.ends if end.loop is rig.loop]

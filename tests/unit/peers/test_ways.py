@@ -70,7 +70,7 @@ def test_the_listener_between_nodes(said: dict[str, str], expected: str) -> None
 )
 def test_settings_by_which_nodes_cannot_speak_are_refused_at_once(settings: dict[str, str], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence) as refused:
-        PeerConnections(lambda _: None, BrokerConfig(settings), cast(Environment, MonotonicClock(Scheduler())))
+        PeerConnections(dict, BrokerConfig(settings), cast(Environment, MonotonicClock(Scheduler())))
     assert "geheim" not in str(refused.value)
 
 
