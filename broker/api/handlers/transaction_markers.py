@@ -43,8 +43,7 @@ class MarkerServices(WithEnvironment, WithNodes, WithTopics, WithTransactions, P
 async def write_txn_markers(
     services: MarkerServices, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
-    """Append a marker to each partition; answered when all are durable, which one commit may make them. v2 the
-    transaction version (KIP-1228).
+    """Append a marker to each partition; answered when all are durable. v2 the transaction version (KIP-1228).
 
     Where the transaction is open at the coordinator of this node, an abort (`kafka-transactions --abort`) ends it
     there, in all its partitions; Kafka writes just the marker, and the client may go on and commit half a
