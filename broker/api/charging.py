@@ -2,6 +2,8 @@
 much. A broker without quotas has the plain `Dispatcher`.
 
 KIP-219: the answer goes out at once and tells `throttle_time_ms`; the connection is not read from for that long.
+
+Another node is not charged: what it passes on it has charged its client for, and all clients would wait where it does.
 """
 
 from collections.abc import Coroutine, Mapping
@@ -10,13 +12,14 @@ from typing import Any
 from broker.api.catalogue import NO_ANSWER, Entry
 from broker.api.context import ConnectionInfo
 from broker.api.dispatch import PRODUCE, Call, Decoded, Dispatcher
+from broker.api.permissions.of_nodes import is_a_node
 from broker.api.services import Services
 from broker.process.eager import is_coroutine
 from broker.security.quotas.charge import Charge
 from protocol.schema import Buffer
 
 WRITE_TXN_MARKERS = 27
-"""Between brokers: exempt, as in Kafka."""
+"""Exempt, whoever asks, as in Kafka."""
 
 
 class ChargingDispatcher(Dispatcher):
@@ -30,7 +33,7 @@ class ChargingDispatcher(Dispatcher):
         began_s, gate = self._quotas.work_clock(), connection.gate
         is_known = gate is None or gate.is_known
         call = super().read(connection, frame)
-        if not is_known:  # there is nobody to charge, nor does Kafka
+        if not is_known or is_a_node(self._services, call.context):  # of the former there is nobody to charge
             return call
         charge = Charge(self._quotas, connection.principal, call.context.client_id or "", len(frame), began_s)
         charge.pause()

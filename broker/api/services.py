@@ -72,9 +72,9 @@ class Services:
     groups: Shards[GroupCoordinator]
     producer_ids: ProducerIds
     coordinator_markers: LocalMarkerWriter
-    """Markers of the coordinator in this node, for what this node leads."""
+    """Markers of coordinators, in this node or another, for what this node leads."""
     operator_markers: LocalMarkerWriter
-    """Markers of decisions made elsewhere."""
+    """Markers that no coordinator has decided."""
     group_commit: Committing
     expressions: ExpressionResolver
     """Of subscriptions of consumer groups."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from broker.config.broker_config import BrokerConfig
 from broker.peers.complaints import Complaints
 from broker.peers.connection import PeerConnection
+from broker.peers.listener import client_id_of
 from broker.peers.peer import Peer
 from broker.peers.port import Peers, PeerUnreachable, Place, R
 from broker.peers.reaching import Reaching
@@ -53,7 +54,7 @@ class PeerConnections(Peers):
         self._way = Way(config, environment)
         self._places = places
         self._environment = environment
-        self._client_id = f"node-{config.node_id}"
+        self._client_id = client_id_of(config.node_id)
         self._patience_s = config.get_int("request.timeout.ms") / 1000
         self._peers: dict[tuple[int, str], Peer] = {}
         """By node and matter."""

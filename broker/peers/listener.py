@@ -1,9 +1,11 @@
-"""The listener that nodes use among each other, as Kafka's settings name it."""
+"""By which listener nodes ask one another, as Kafka's settings name it, and under which client id."""
 
 from broker.config.broker_config import BrokerConfig, ConfigError
 from coordinator.cluster.keys.config_types import ConfigSource
 
 BY_NAME, BY_PROTOCOL = "inter.broker.listener.name", "security.inter.broker.protocol"
+CLIENT_ID = "node-"
+"""What a node calls itself as a client of others begins with it."""
 
 
 def between_nodes(config: BrokerConfig) -> str:
@@ -20,3 +22,7 @@ def between_nodes(config: BrokerConfig) -> str:
     if not fitting and config.resolve(BY_PROTOCOL).source is not ConfigSource.DEFAULT:
         raise ConfigError(f"{BY_PROTOCOL}: there is no listener that speaks {protocol}.")
     return (fitting or names)[0]
+
+
+def client_id_of(node_id: int) -> str:
+    return f"{CLIENT_ID}{node_id}"

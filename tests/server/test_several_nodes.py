@@ -241,11 +241,13 @@ def test_what_happened_in_any_node_is_told(broker: tallystick.Broker) -> None:
     assert (one["transactionalId"], one["state"], one["written"]["records"]) == ("copier", "Ongoing", 3)
     assert one["client"]["clientId"] == "rdkafka"
     writer.commit_transaction(SECONDS)
+    wait_until(lambda: broker.timeline("copier")["events"][-1].get("state") == "CompleteCommit", "it is complete")
     events = broker.timeline("copier")["events"]
     written = {(event["topic"], event["partition"]) for event in events if event["is"] == "records"}
     assert written == {("orders", 0), ("orders", 1), ("orders", 2)}
     marked = {tuple(place[:2]) for event in events if event["is"] == "markers" for place in event["places"]}
     assert marked == written
+    assert not any(event["byOperator"] for event in events if event["is"] == "markers"), "a coordinator has sent them"
 
 
 def test_all_have_certificates_and_trust_one_another(tmp_path: Path) -> None:

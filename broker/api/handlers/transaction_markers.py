@@ -6,8 +6,9 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.permissions.of_nodes import NodeServices, is_a_node
 from broker.api.permissions.of_transactions import WRITE_TXN_MARKERS
-from broker.api.services import WithEnvironment, WithNodes, WithTopics, WithTransactions
+from broker.api.services import WithEnvironment, WithTopics, WithTransactions
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.marker_writer import LocalMarkerWriter, write_marker
 from broker.coordination.transactions import HOLD_MS
@@ -32,8 +33,11 @@ Results = dict[str, dict[int, Written]]
 """By topic and partition."""
 
 
-class MarkerServices(WithEnvironment, WithNodes, WithTopics, WithTransactions, Protocol):
+class MarkerServices(NodeServices, WithEnvironment, WithTopics, WithTransactions, Protocol):
     """What these handlers use of the node."""
+
+    @property
+    def coordinator_markers(self) -> LocalMarkerWriter: ...
 
     @property
     def operator_markers(self) -> LocalMarkerWriter: ...
@@ -52,6 +56,7 @@ async def write_txn_markers(
     its own. One result for each producer, however many its markers.
     """
     time_slice = services.environment.time_slice()
+    writer = services.coordinator_markers if is_a_node(services, context) else services.operator_markers
     results: dict[int, Results] = {}
     for marker in request.markers:
         by_topic = results.setdefault(marker.producer_id, {})
@@ -68,7 +73,7 @@ async def write_txn_markers(
                         through_owner = await _end_through_coordinator(services, owner[0], owner[1], marker, partition)
                     written = through_owner
                 else:
-                    written = _write(services, marker, topic.name, index)
+                    written = _write(services, writer, marker, topic.name, index)
                 by_topic.setdefault(topic.name, {})[index] = written
                 if time_slice.spent():
                     await time_slice.wait_for_turn()
@@ -101,7 +106,9 @@ async def _told(index: int, written: Written) -> WritableTxnMarkerPartitionResul
     return WritableTxnMarkerPartitionResult(partition_index=index, error_code=error)
 
 
-def _write(services: MarkerServices, marker_request: WritableTxnMarker, topic: str, index: int) -> Written:
+def _write(
+    services: MarkerServices, writer: LocalMarkerWriter, marker_request: WritableTxnMarker, topic: str, index: int
+) -> Written:
     found = services.topics.by_name(topic)
     if found is None or not 0 <= index < len(found.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -112,7 +119,7 @@ def _write(services: MarkerServices, marker_request: WritableTxnMarker, topic: s
         coordinator_epoch=marker_request.coordinator_epoch,
         transaction_version=marker_request.transaction_version,
     )
-    return write_marker(services.operator_markers, topic, index, marker)
+    return write_marker(writer, topic, index, marker)
 
 
 async def _end_through_coordinator(
