@@ -4,15 +4,17 @@ Kafka does so too (`DynamicBrokerConfig.validate`): a certificate that cannot be
 is not found out by clients.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from broker.api.services import WithCluster, WithConfig, WithNodeId
 from broker.security.tls.errors import BadTls
-from coordinator.cluster.configs import AlterationResult, AlteredResource, altered
+from coordinator.cluster.configs import AlterationResult, AlteredResource, alter, altered
 from coordinator.cluster.image import BROKER_RESOURCE
+from coordinator.cluster.keys.limit_keys import PER_ADDRESS
 from coordinator.cluster.keys.listener_keys import LISTENER_PREFIX
 from coordinator.cluster.topic_rules import Refused
+from coordinator.cluster.topics import Decided, Rules
 from protocol.errors import ErrorCode
 
 Place = tuple[int, str]
@@ -42,6 +44,20 @@ async def refused_by_guards(
             place, message = (resource.resource_type, resource.name), f"Invalid value for configuration: {problem}"
             refused[place] = AlterationResult(resource, ErrorCode.INVALID_REQUEST, message)
     return refused
+
+
+def refused_to_asker(
+    services: WithCluster, resources: Sequence[AlteredResource], rules: Rules, times_named: Mapping[Place, int]
+) -> dict[Place, AlterationResult]:
+    """What would shut out who asks for it is refused by the node that is asked: the controller sees this node."""
+    limits = [
+        one
+        for one in resources
+        if one.resource_type == BROKER_RESOURCE and any(change.name == PER_ADDRESS for change in one.alterations)
+    ]
+    results = alter(services.cluster.image, limits, rules, Decided(), times_named)
+    refused = [one for one in results if one.error is not ErrorCode.NONE]
+    return {(one.resource.resource_type, one.resource.name): one for one in refused}
 
 
 async def put_in_force(services: GuardedServices, results: Sequence[AlterationResult]) -> None:

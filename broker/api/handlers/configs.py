@@ -11,7 +11,7 @@ from broker.api.broker_loggers import alter_loggers, logger_levels
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.forwarded import altered_by_controller
-from broker.api.guarded_configs import put_in_force, refused_by_guards
+from broker.api.guarded_configs import put_in_force, refused_by_guards, refused_to_asker
 from broker.api.linear_pattern import understands
 from broker.api.permissions.of_cluster import (
     ALTER_CONFIGS,
@@ -300,6 +300,8 @@ async def _alter(
     rules = replace(services.topics.rules(), asked_from=context.connection.peer_host, understands=understands)
     times_named = Counter((resource.resource_type, resource.name) for resource in resources)
     refused = await refused_by_guards(services, resources)
+    if services.controller is not None and not services.cluster.leads:
+        refused |= refused_to_asker(services, resources, rules, times_named)
     for one in resources:
         place = (one.resource_type, one.name)
         if one.resource_type == BROKER_LOGGER_RESOURCE and not one.replace and times_named[place] == 1:
