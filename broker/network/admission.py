@@ -2,19 +2,23 @@
 come (KIP-308, KIP-402, KIP-612).
 
 Rule 1. One too many is closed at once, and does not count. (Kafka lets it wait until another one goes.)
-Rule 2. `inter.broker.listener.name`, where there is another listener, is not held to the limits of all together: one
-that was silent for longest on the others makes room. An operator comes in that way when clients have used them up.
+Rule 2. The listener that nodes use among each other, where there is another one, is not held to the limits of all
+together: one that was silent for longest on the others makes room. Nodes come in that way when clients have used them
+up, and so does an operator, where settings name such a listener for a node that is alone.
 Rule 3. One that comes too fast waits, unread, or is closed later, so that its client does not come again at once.
 """
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from typing import Protocol
 
 from broker.api.context import ConnectionInfo
-from broker.config.broker_config import BrokerConfig
+from broker.config.broker_config import BrokerConfig, ConfigError
+from broker.peers.listener import BY_NAME, BY_PROTOCOL, between_nodes
 from broker.security.quotas.connection_rates import ConnectionRates
+from coordinator.cluster.keys.config_types import ConfigSource
 from coordinator.cluster.keys.limit_keys import INT_MAX, PER_ADDRESS, canonical_address, connections_by_address
 
 
@@ -44,8 +48,7 @@ class Admission:
     def __init__(self, config: BrokerConfig, rates: ConnectionRates) -> None:
         self._config = config
         self._rates = rates
-        inter_broker = config.get("inter.broker.listener.name")
-        self._protected = str(inter_broker).upper() if inter_broker and len(config.listeners) > 1 else None
+        self._protected = _protected(config)
         self._counted: dict[Guest, None] = {}
         self._turned_away: dict[Guest, asyncio.TimerHandle] = {}
         self._per_address: Counter[str] = Counter()
@@ -132,6 +135,16 @@ class Admission:
         if text != self._overrides[0]:
             self._overrides = text, connections_by_address(text)
         return self._overrides[1].get(address, self._config.get_int("max.connections.per.ip"))
+
+
+def _protected(config: BrokerConfig) -> str | None:
+    is_said = any(config.resolve(key).source is not ConfigSource.DEFAULT for key in (BY_NAME, BY_PROTOCOL))
+    is_used = bool(config.store) or config.node_count > 1
+    if len(config.listeners) == 1 or not (is_said or is_used):
+        return None
+    with contextlib.suppress(ConfigError):  # Where there is no such listener, no node uses one.
+        return between_nodes(config)
+    return None
 
 
 def _address(info: ConnectionInfo) -> str:

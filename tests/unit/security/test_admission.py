@@ -69,6 +69,45 @@ def test_one_too_many_is_refused_and_not_counted() -> None:
     assert door.enter(Guest()) == "max.connections reached"
 
 
+@pytest.mark.parametrize(
+    ("settings", "is_let_in"),
+    [
+        ({"inter.broker.listener.name": "inside"}, True),
+        ({"security.inter.broker.protocol": "SASL_PLAINTEXT"}, True),
+        ({"security.inter.broker.protocol": "PLAINTEXT"}, False),
+        ({"tallystick.store": "postgresql://db.example/kafka", "inter.broker.listener.name": "INSIDE"}, True),
+        ({"tallystick.store": "postgresql://db.example/kafka"}, False),
+        ({"inter.broker.listener.name": "NOWHERE"}, False),
+        ({}, False),
+    ],
+)
+def test_nodes_come_in_where_clients_have_used_up_all(settings: dict[str, str], is_let_in: bool) -> None:
+    two = TWO | {"listener.security.protocol.map": "OUTSIDE:PLAINTEXT,INSIDE:SASL_PLAINTEXT"}
+    del two["inter.broker.listener.name"]
+    config = BrokerConfig(two | {"max.connections": "1"} | settings)
+    admission = Admission(config, ConnectionRates(Windows(2, 1000), lambda: 5000))
+    client = Guest()
+    assert admission.enter(client) is None
+    told = admission.enter(Guest("10.0.0.2", "INSIDE"))
+    assert (told is None, bool(client.ended)) == (is_let_in, is_let_in)
+
+
+def test_nodes_that_use_the_first_listener_come_in_there() -> None:
+    """Nobody has said which, and a store has others beside this one."""
+    config = BrokerConfig(
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:9092,OUTSIDE://127.0.0.1:9093",
+            "listener.security.protocol.map": "OUTSIDE:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "tallystick.store": "postgresql://db.example/kafka",
+            "max.connections": "1",
+        }
+    )
+    admission = Admission(config, ConnectionRates(Windows(2, 1000), lambda: 5000))
+    client = Guest()
+    assert admission.enter(client) is None
+    assert admission.enter(Guest("10.0.0.2", "PLAINTEXT")) is None and client.ended
+
+
 def test_a_change_holds_at_once() -> None:
     door = Door(max_connections="1")
     assert [door.enter(Guest()), door.enter(Guest())] == [None, "max.connections reached"]
