@@ -295,7 +295,8 @@ async def _admit_elsewhere(
     services: GateServices, leader: int, transactional_id: str, producer: Producer, index: int, *, adds: bool
 ) -> ErrorCode:
     """As a Produce asks: a guard is left, and what takes it away meanwhile has ended the transaction, or begun it here.
-    Raises `CoordinatorError`."""
+    What a partition that was closed and opened again has seen, the guard of the one before does not know. Raises
+    `CoordinatorError`."""
     partition = services.topics.partition(CONSUMER_OFFSETS, index)
     if services.peer_gate is None or partition is None:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -309,6 +310,8 @@ async def _admit_elsewhere(
     wanted = offsets_partition(services, index)
     answers = await services.peer_gate.ask(leader, transactional_id, producer, wanted, adds=adds)
     error = answers.get((CONSUMER_OFFSETS, index), ErrorCode.UNKNOWN_SERVER_ERROR)
+    if services.topics.partition(CONSUMER_OFFSETS, index) is not partition:
+        return ErrorCode.NOT_COORDINATOR
     if error is ErrorCode.NONE and not (
         partition.verifications.is_current(producer_id, guard)
         or partition.derived.producers.has_open_transaction(producer_id, epoch)
