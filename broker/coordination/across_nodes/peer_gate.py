@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from broker.coordination.across_nodes.denials import Denials
 from broker.coordination.across_nodes.nodes import Nodes
 from broker.coordination.coordinators import CoordinatorError
 from broker.peers.port import Peers, PeerUnreachable
@@ -28,6 +29,7 @@ class PeerGate:
     def __init__(self, nodes: Nodes, peers: Peers) -> None:
         self._nodes = nodes
         self._peers = peers
+        self._denials = Denials("AddPartitionsToTxn")
 
     async def ask(
         self,
@@ -55,6 +57,9 @@ class PeerGate:
             response = await self._peers.ask(leader, request, ADD_PARTITIONS_TO_TXN, AddPartitionsToTxnResponse)
         except PeerUnreachable as unreachable:
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from unreachable
+        self._denials.answered(leader, response.error_code)
+        if response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise CoordinatorError(ErrorCode.INVALID_TXN_STATE)  # As in Kafka: it is not the client that is denied.
         if response.error_code:
             raise CoordinatorError(ErrorCode(response.error_code))
         return {

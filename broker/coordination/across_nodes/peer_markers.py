@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from broker.coordination.across_nodes.denials import Denials
 from broker.coordination.across_nodes.nodes import Nodes
 from broker.coordination.marker_writer import Done, LocalMarkerWriter
 from broker.coordination.topics import TopicDirectory
@@ -47,6 +48,7 @@ class SharedMarkerWriter:
         self._nodes = nodes
         self._peers = peers
         self._own = own
+        self._denials = Denials("WriteTxnMarkers")
         self._waiting: dict[int, list[Waiting]] = {}
         """By the node that is to write them; there is an entry while somebody tells it."""
 
@@ -86,6 +88,7 @@ class SharedMarkerWriter:
                     for result in topic.partitions:
                         place = (one.producer_id, topic.name, result.partition_index)
                         answered[place] = ErrorCode(result.error_code)
+            self._denials.answered(leader, *answered.values())
         except PeerUnreachable:
             pass
         finally:

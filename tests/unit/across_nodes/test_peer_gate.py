@@ -90,5 +90,26 @@ def test_who_cannot_be_reached_may_be_asked_again() -> None:
 
 def test_a_refusal_of_all_is_one() -> None:
     with pytest.raises(CoordinatorError) as refused:
-        ask(lambda node, request: AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    assert refused.value.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        ask(lambda node, request: AddPartitionsToTxnResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    assert refused.value.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_that_nodes_may_not_ask_is_no_matter_of_the_client(caplog: pytest.LogCaptureFixture) -> None:
+    """As in Kafka. It is in the log, once."""
+    denied = AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    async def story() -> None:
+        answers = [denied, denied, None, denied]
+        nodes: Any = SimpleNamespace(node_id=ME)
+        gate = PeerGate(nodes, FakePeers(lambda node, request: answers.pop(0) or answered(node, request)))
+        for is_denied in (True, True, False, True):
+            try:
+                await gate.ask(OTHER, "tx", Producer(7, 3), WANTED, adds=True)
+            except CoordinatorError as refused:
+                assert is_denied and refused.error is ErrorCode.INVALID_TXN_STATE
+            else:
+                assert not is_denied
+
+    asyncio.run(story())
+    told = [vars(one)["fields"] for one in caplog.records]
+    assert told == [{"node": OTHER, "of": "AddPartitionsToTxn"}] * 2

@@ -4,6 +4,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from broker.coordination.across_nodes.peer_markers import AT_ONCE, SharedMarkerWriter
 from coordinator.cluster.leaders import NOBODY
 from coordinator.machine import Marker
@@ -150,3 +152,17 @@ def test_whatever_time_cures_is_told_as_that() -> None:
         assert len(gone.peers.asked) == 2, "the next one is asked for again"
 
     asyncio.run(story())
+
+
+def test_markers_that_are_denied_are_tried_again_and_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+    async def story() -> None:
+        world = World({0: OTHER}, lambda node, request: answered(request, denied))
+        for _ in range(3):
+            world.write(0)
+            await turns()
+        assert world.told == [(0, denied)] * 3
+
+    asyncio.run(story())
+    assert [vars(one)["fields"] for one in caplog.records] == [{"node": OTHER, "of": "WriteTxnMarkers"}]
