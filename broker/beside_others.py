@@ -50,6 +50,7 @@ class BesideOthers:
         self._own = own
         self._peers: Peers | None = None
         self._nodes: SharedNodes | None = None
+        self._gate: PeerGate | None = None
 
     async def join(
         self,
@@ -75,6 +76,7 @@ class BesideOthers:
             caught_up=membership.caught_up,
         )
         self._peers, self._nodes = self._make_peers(nodes), nodes
+        self._gate = PeerGate(nodes, self._peers, self._own)
         # A node that stands still keeps its connections: who waits for it is told when it is fenced.
         cluster.on_durable(self._peers.addresses_changed)
         self._peers.addresses_changed()
@@ -94,8 +96,8 @@ class BesideOthers:
     @property
     def gate(self) -> PeerGate:
         """The way to coordinators in other nodes."""
-        assert self._nodes is not None, "nobody is known yet"
-        return PeerGate(self._nodes, self.peers)
+        assert self._gate is not None, "nobody is known yet"
+        return self._gate
 
     def markers(self, local: LocalMarkerWriter, topics: TopicDirectory) -> MarkerWriter:
         """The way of markers: `local` writes those of partitions that this node leads."""

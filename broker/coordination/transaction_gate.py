@@ -18,7 +18,7 @@ TxnOffsetCommit calls, before it asks the group shard (authorisation first, the 
 
 Both verify (Produce below 12, TxnOffsetCommit below 5) or add (KIP-890 part 2) and hold the request for at most
 `broker.coordination.transactions.HOLD_MS` while the previous transaction of the same id completes in this node.
-Where another node has the coordinator, it is asked (`across_nodes.peer_gate`), and holds the request there.
+Where another node has the coordinator, it is asked (`across_nodes.peer_gate`), for as long.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from broker.config.broker_config import BrokerConfig
 from broker.coordination.across_nodes.peer_gate import PeerGate
 from broker.coordination.coordinators import CoordinatorError, Shards
 from broker.coordination.topics import TopicDirectory
-from broker.coordination.transactions import TransactionShards
+from broker.coordination.transactions import HOLD_MS, TransactionShards
 from broker.partitions.errors import AppendError
 from broker.partitions.partition import Partition
 from broker.partitions.verification import ALREADY_VERIFIED, Guard
@@ -226,6 +226,7 @@ async def add_to_transaction(
     partitions: Sequence[TopicPartitions],
     *,
     client_version: int,
+    hold_ms: int = HOLD_MS,
 ) -> ErrorCode:
     """Put partitions into the open transaction, or begin one with them; held while the last one completes here.
     Raises `CoordinatorError`."""
@@ -239,6 +240,7 @@ async def add_to_transaction(
             partitions=partitions,
             client_version=client_version,
         ),
+        hold_ms,
     )
 
 

@@ -33,6 +33,8 @@ logger = logging.getLogger("tallystick.transactions")
 
 HOLD_MS = 100
 """The longest a request is held for a completion in this node; after that CONCURRENT_TRANSACTIONS, as Kafka at once."""
+HOLD_OF_A_NODE_MS = 20
+"""The same of one that holds what many clients of another node wait for, which asks again itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +95,15 @@ class TransactionShards(Shards[TransactionCoordinator]):
         self._held: dict[str, list[asyncio.Future[None]]] = {}
 
     async def ask_held(
-        self, transactional_id: str, operation: Callable[[TransactionCoordinator, Ticket[A], int], Outcome[A]]
+        self,
+        transactional_id: str,
+        operation: Callable[[TransactionCoordinator, Ticket[A], int], Outcome[A]],
+        hold_ms: int = HOLD_MS,
     ) -> A:
         """As `ask`; but where the answer is 51 because a transaction completes in this node, wait for that and run
-        the operation again, as the client's own retry would. After `HOLD_MS` the 51 goes out."""
+        the operation again, as the client's own retry would. After `hold_ms` the 51 goes out."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + HOLD_MS / 1000
+        deadline = loop.time() + hold_ms / 1000
         while True:
             answer = await self.ask(transactional_id, operation)
             if getattr(answer, "error", answer) is not ErrorCode.CONCURRENT_TRANSACTIONS:

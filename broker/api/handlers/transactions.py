@@ -7,6 +7,7 @@ operators are in `transaction_markers` and `transaction_inspection`.
 What we do not do: two-phase commit by InitProducerId 6 (KIP-939, unstable in Kafka, too).
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from broker.api.permissions.of_transactions import ADD_OFFSETS_TO_TXN, ADD_PARTI
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.promises import when_promises_are_durable
 from broker.coordination.transaction_gate import GateServices, add_to_transaction, offsets_partition
+from broker.coordination.transactions import HOLD_MS, HOLD_OF_A_NODE_MS
 from broker.partitions.committing import Committing
 from coordinator.ports import ProducerIds
 from coordinator.transactions.answers import Identity
@@ -47,6 +49,8 @@ FIRST_WITH_FENCED = {
 """The first version of each API that may carry PRODUCER_FENCED."""
 BROKER_FORM = 4
 """From here on AddPartitionsToTxn is what brokers say to each other: many transactions, add or verify (KIP-890)."""
+AT_ONCE = 64
+"""How many transactions of a request are worked on at a time: their records share a commit."""
 ENDS_WITH_BUMP = 5
 """From here on EndTxn bumps the epoch and returns the new one."""
 
@@ -144,14 +148,19 @@ async def add_partitions_to_txn(
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
     by_transaction: list[AddPartitionsToTxnResult] = []
     time_slice = services.environment.time_slice()
-    for transaction in request.transactions:
+    for first in range(0, len(request.transactions), AT_ONCE):
+        some = request.transactions[first : first + AT_ONCE]
+        by_transaction += await asyncio.gather(*(_of_one(services, one, context.api_version) for one in some))
         await time_slice.give_way()
-        results = await _add_or_verify(services, transaction, context.api_version)
-        topics = await _by_topic(services, results, context.api_version)
-        by_transaction.append(
-            AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=topics)
-        )
     return AddPartitionsToTxnResponse(results_by_transaction=by_transaction)
+
+
+async def _of_one(
+    services: TransactionServices, transaction: AddPartitionsToTxnTransaction, version: int
+) -> AddPartitionsToTxnResult:
+    results = await _add_or_verify(services, transaction, version)
+    topics = await _by_topic(services, results, version)
+    return AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=topics)
 
 
 async def _add_or_verify(
@@ -166,8 +175,10 @@ async def _add_or_verify(
     claimed = Producer(transaction.producer_id, transaction.producer_epoch)
     try:
         if not transaction.verify_only:
-            client_version = 2 if version >= BROKER_FORM else 0
-            error = await add_to_transaction(services, transactional_id, claimed, wanted, client_version=client_version)
+            client_version, hold_ms = (2, HOLD_OF_A_NODE_MS) if version >= BROKER_FORM else (0, HOLD_MS)
+            error = await add_to_transaction(
+                services, transactional_id, claimed, wanted, client_version=client_version, hold_ms=hold_ms
+            )
             return dict.fromkeys(results, error)
         verified = await services.transactions.ask(
             transactional_id,

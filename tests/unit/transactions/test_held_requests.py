@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import pytest
 
-from broker.coordination import transactions
 from broker.coordination.transactions import TransactionShards
 from coordinator.runtime import ShardState
 from coordinator.transactions.answers import Identity
@@ -128,17 +127,14 @@ def test_a_request_is_not_held_for_longer(monkeypatch: pytest.MonkeyPatch) -> No
         operation: Any = "operation"
         gone = Asked(answers=(BUSY, ErrorCode.NONE))
         assert await gone.ask_held("tx", operation) is BUSY, "nobody here will say when it is complete"
-        monkeypatch.setattr(transactions, "HOLD_MS", 1)
         late = Asked(shard(completing=("tx",)), answers=(BUSY, ErrorCode.NONE))
-        assert await late.ask_held("tx", operation) is BUSY
-        monkeypatch.setattr(transactions, "HOLD_MS", 0)
+        assert await late.ask_held("tx", operation, 1) is BUSY
         at_once = Asked(shard(), answers=(BUSY, ErrorCode.NONE))
-        assert await at_once.ask_held("tx", operation) is BUSY
+        assert await at_once.ask_held("tx", operation, 0) is BUSY
         loop = asyncio.get_running_loop()
         monkeypatch.setattr(loop, "time", lambda: 1.0)
         last_instant = Asked(shard(), answers=(BUSY, ErrorCode.NONE))
-        assert await last_instant.ask_held("tx", operation) is BUSY
-        monkeypatch.setattr(transactions, "HOLD_MS", 100)
+        assert await last_instant.ask_held("tx", operation, 0) is BUSY
         times = iter([1.0, 1.09999])
         monkeypatch.setattr(loop, "time", lambda: next(times, 2.0))
         before_it = Asked(shard(), answers=(BUSY, ErrorCode.NONE))
