@@ -14,7 +14,7 @@ FIND_PYTHON = for name in $(PYTHON) python3.11 python3.12 python3.13 python3.14 
 COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 # Everything that a server can be asked for.
-SERVED = --extra security --extra postgresql --extra telemetry --extra http --extra traces --extra console
+SERVED = --extra security --extra postgresql --extra s3 --extra telemetry --extra http --extra traces --extra console
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-console test-spark mutants lint format bench bench-cluster bench-watched bench-spark chaos simulate pipelines

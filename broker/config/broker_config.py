@@ -170,13 +170,19 @@ class BrokerConfig:
         return self.get_str("tallystick.store")
 
     @property
+    def objects(self) -> str:
+        """Where such a store keeps the bytes of clients' topics apart; empty: it does not."""
+        return self.get_str("tallystick.store.objects")
+
+    @property
     def place(self) -> str:
         """Where logs lie, for people: a folder, or the address of a store without what is secret in it."""
         if not self.store:
             return os.path.abspath(self.data_folder)
         address = urlsplit(self.store)
         # Several hosts may be named. A password that was not quoted may reach into the path: nothing before the @.
-        return f"{address.scheme}://{(address.netloc + address.path).rpartition('@')[2]}"
+        database = f"{address.scheme}://{(address.netloc + address.path).rpartition('@')[2]}"
+        return f"{database} and {self.objects}" if self.objects else database
 
     @property
     def has_files(self) -> bool:
@@ -301,6 +307,10 @@ class BrokerConfig:
         self._check_nodes()
         if self.store and (self.in_memory or self.page_cache):
             raise ConfigError("tallystick.store: what lies in a store is neither in memory only, nor in a page cache.")
+        if self.objects and not self.store:
+            raise ConfigError(
+                "tallystick.store.objects: objects lie apart from a store, and tallystick.store names none."
+            )
         if self.store and self.get_list("tallystick.repair"):
             raise ConfigError("tallystick.repair: what lies in a store is repaired in its database, by a backup of it.")
         check_protocols(self.listeners, self._protocols())

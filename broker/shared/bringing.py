@@ -9,7 +9,15 @@ from protocol.records.batch import CorruptRecords
 from storage.log import LogDamaged
 from storage.shared.replacement import Replacement
 from storage.shared.shared_log import SharedLog
-from storage.shared.store import ObjectMissing, OwnedLog, SharedStore, StoredRun, StoreRefused, StoreUnreachable
+from storage.shared.store import (
+    ObjectLost,
+    ObjectMissing,
+    OwnedLog,
+    SharedStore,
+    StoredRun,
+    StoreRefused,
+    StoreUnreachable,
+)
 from storage.stretch import STRETCH_BYTES, Stretch, stretch_of
 
 RUNS_AT_ONCE = 500
@@ -50,7 +58,7 @@ async def _stretch_at(store: SharedStore, log_id: int, offset: int, name: str) -
         raise LogDamaged(name, None, offset, "the store has no run there") from ObjectMissing(f"a run at {offset}")
     try:
         stretch = stretch_of(await store.read(wanted))
-    except CorruptRecords as error:
+    except (CorruptRecords, ObjectLost) as error:
         raise LogDamaged(name, None, offset, str(error), expected) from error
     if not len(stretch) or stretch.placed[-1].last_offset + 1 != expected:
         raise LogDamaged(name, None, offset, "a run is not what was committed", expected)

@@ -1,32 +1,45 @@
 """Commits: one of the store serves every partition that was written meanwhile.
 
-Rule 1. Commits of a node happen one after the other, in the order of the appends. One is a whole: what a PREPARE
-        promises is in it, or in one before.
+Rule 1. Commits of a node happen one after the other. One is a whole. What a PREPARE promises was acknowledged, and so
+        committed, before anybody asked for it; where bytes are not kept apart, all goes in the order of the appends.
 Rule 2. A commit of which nobody knows whether it was made is settled before anything else happens. One that was not
         made is tried again, with the same records at the same offsets: nobody was told anything of them.
 Rule 3. While the store cannot be reached, writers wait; nothing is acknowledged.
-Rule 4. A node that is fenced ends: nothing that waited is acknowledged. So does one with a bug in a commit. A log that
+Rule 4. Where the store keeps bytes apart, those of clients' topics are brought there before their commit, in a lane of
+        their own. Those of coordinators and of the metadata go with the commit, and never wait for that.
+Rule 5. A node that is fenced ends: nothing that waited is acknowledged. So does one with a bug in a commit. A log that
         is another node's by now is given up alone, but for that of the metadata: who does not own that any more was
         fenced.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from broker.disk.sync_meter import SyncMeter
 from broker.partitions.partition import Partition
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
+from broker.shared.lanes import Begun, Lane
 from broker.shared.patience import Patience
-from protocol.internal_topics import CLUSTER_METADATA
+from protocol.internal_topics import CLUSTER_METADATA, INTERNAL_TOPICS
 from protocol.schema import Buffer
 from storage.log import StorageFailed
-from storage.shared.flush import SharedFlush
-from storage.shared.shared_log import SharedLog
-from storage.shared.store import CommitUnknown, Fenced, Incarnation, LogChange, SharedStore, StoreRefused, moved
+from storage.shared.store import (
+    CommitUnknown,
+    Fenced,
+    Incarnation,
+    LogChange,
+    SharedStore,
+    StoreRefused,
+    Upload,
+    moved,
+)
 
 COMMIT_BYTES = 1 << 20
 """After which the rest waits for the next one; a single log is not divided."""
+UPLOAD_BYTES = 4 << 20
+"""The same for what is brought before its commit."""
+UPLOADS_AT_ONCE = 4
 
 LAST_COMMITS_S = 10.0
 """How long an orderly end waits for them."""
@@ -47,9 +60,13 @@ class SharedCommits:
         self._on_failure = on_failure
         self._who: Incarnation | None = None
         self._heard_ms = self._silent_ms = 0
-        self._last_object = 0
-        self._dirty: dict[Partition, None] = {}
-        self._cycle: asyncio.Task[None] | None = None
+        self._last_id = 0
+        """Of an object, or of an upload."""
+        self._direct = Lane(COMMIT_BYTES, 1, self._run, self._ended)
+        self._apart = Lane(UPLOAD_BYTES, UPLOADS_AT_ONCE, self._run_apart, self._ended)
+        self._lanes = (self._direct, self._apart)
+        self._turn = asyncio.Lock()
+        """Rule 1."""
         self._idle: list[asyncio.Future[None]] = []
         self.failed = False
         self.on_lost: Callable[[Partition], None] | None = None
@@ -74,33 +91,41 @@ class SharedCommits:
 
     def wrote(self, partition: Partition) -> None:
         """`partition` has something to commit."""
-        self._dirty[partition] = None
-        if self._cycle is None and not self.failed:
-            self._cycle = asyncio.get_running_loop().create_task(self._run())
+        if not self.failed:
+            self._lane_of(partition).wrote(partition)
+
+    def _lane_of(self, partition: Partition) -> Lane:
+        goes_along = partition.topic in INTERNAL_TOPICS or partition.topic == CLUSTER_METADATA
+        return self._apart if self._store.keeps_apart and not goes_along else self._direct
 
     def publish(self, partition: Partition) -> None:
         """A writer is about to answer: it waits for the commit."""
 
     async def wait_until_idle(self) -> None:
         """Until nothing waits for a commit any more (shutdown), but not for ever. Raises `StorageFailed`."""
-        if self._cycle is not None and not self.failed:
+        if self._is_busy() and not self.failed:
             wait: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(wait)
             await self._or_give_up(wait)
 
+    def _is_busy(self) -> bool:
+        return any(lane.cycles for lane in self._lanes)
+
     async def close(self, partitions: Sequence[Partition]) -> None:
         """Commit what a restart would have to compute. Nobody writes any more. Raises `StorageFailed`."""
-        await self._or_give_up(asyncio.ensure_future(self._close(iter(partitions))))
+        await self._or_give_up(asyncio.ensure_future(self._close(partitions)))
 
-    async def _close(self, rest: Iterator[Partition]) -> None:
-        while begun := self._begin(rest, closing=True):
-            await self._commit(begun)
+    async def _close(self, partitions: Sequence[Partition]) -> None:
+        for lane, work in ((self._direct, self._commit), (self._apart, self._commit_apart)):
+            rest = iter([one for one in partitions if self._lane_of(one) is lane])
+            while begun := lane.begin(rest, closing=True):
+                await work(begun)
 
     def abandon(self) -> None:
         """Commit nothing more: what waits was acknowledged to nobody."""
         self.failed = True
-        if self._cycle is not None:
-            self._cycle.cancel()
+        for lane in self._lanes:
+            lane.abandon()
 
     async def _or_give_up(self, last: "asyncio.Future[None]") -> None:
         """An orderly end waits only so long for a store that cannot be reached: what it cannot be told was acknowledged
@@ -111,42 +136,37 @@ class SharedCommits:
             raise StorageFailed("the store cannot be reached, and the broker is to end")
         last.result()
 
-    async def _run(self) -> None:
-        try:
-            while begun := self._begin(iter(list(self._dirty)), closing=False):
-                began = 0 if self.meter is None else self.meter.clock()
-                await self._commit(begun)
-                if self.meter is not None:
-                    self.meter.cycle_ended(began)
-        except Exception as error:  # noqa: BLE001  Rule 4
-            self._fail(error)
-        finally:
-            self._cycle = None
+    async def _run(self, begun: Begun) -> None:
+        began = 0 if self.meter is None else self.meter.clock()
+        await self._commit(begun)
+        if self.meter is not None:
+            self.meter.cycle_ended(began)
+
+    async def _run_apart(self, begun: Begun) -> None:
+        began = 0 if self.meter is None else self.meter.clock()
+        await self._commit_apart(begun)
+        if self.meter is not None:
+            self.meter.cycle_ended(began)
+
+    def _ended(self, failed: Exception | None) -> None:
+        if failed is not None:
+            self._fail(failed)
+        if not self._is_busy():
             idle, self._idle = self._idle, []
             for wait in idle:
                 if not wait.done():
                     wait.set_result(None)
 
-    def _begin(self, rest: Iterator[Partition], *, closing: bool) -> list[tuple[Partition, SharedFlush]]:
-        """What the next commit takes; nothing where nobody has anything to commit."""
-        begun: list[tuple[Partition, SharedFlush]] = []
-        size_bytes = 0
-        while size_bytes < COMMIT_BYTES and (partition := next(rest, None)) is not None:
-            self._dirty.pop(partition, None)
-            log = partition.log
-            assert isinstance(log, SharedLog), "in a shared store all logs are"
-            if not partition.discarded and (flush := log.begin_flush(closing=closing)) is not None:
-                begun.append((partition, flush))
-                size_bytes += flush.size_bytes + flush.replaced_bytes
-        return begun
+    async def _commit(self, begun: Begun) -> None:
+        batches, changes = _gathered(begun)
+        await self._finish(begun, await self._commit_surely(batches, changes))
 
-    async def _commit(self, begun: Sequence[tuple[Partition, SharedFlush]]) -> None:
-        position, changes, batches = 0, list[LogChange](), list[Buffer]()
-        for _, flush in begun:
-            changes.append(moved(flush.change, position))
-            batches += flush.batches
-            position += flush.size_bytes + flush.replaced_bytes
-        refused = await self._commit_surely(batches, changes)
+    async def _commit_apart(self, begun: Begun) -> None:
+        batches, changes = _gathered(begun)
+        data = await self._upload_surely(batches) if batches else batches
+        await self._finish(begun, await self._commit_surely(data, changes))
+
+    async def _finish(self, begun: Begun, refused: frozenset[int]) -> None:
         turns = self._environment.time_slice()
         for partition, flush in begun:
             partition.log.finish_flush(flush)
@@ -161,30 +181,55 @@ class SharedCommits:
             if turns.spent():
                 await turns.wait_for_turn()
 
-    async def _commit_surely(self, batches: Sequence[Buffer], changes: Sequence[LogChange]) -> frozenset[int]:
+    async def _upload_surely(self, batches: Sequence[Buffer]) -> Upload:
+        """Until they are there. Raises `StorageFailed`."""
+        assert self._who is not None, "only who lives commits"
+        who = self._who
+        try:
+            patience = Patience("records wait to be brought where objects lie")
+            return await patience.until_reached(lambda: self._store.upload(who, self._next_id(who), batches))
+        except StoreRefused as over:
+            raise StorageFailed(str(over)) from over
+
+    def _next_id(self, who: Incarnation) -> int:
+        self._last_id += 1
+        return who.number << 32 | self._last_id
+
+    async def _commit_surely(self, data: Sequence[Buffer] | Upload, changes: Sequence[LogChange]) -> frozenset[int]:
         """Until it was made; returns what was refused. Raises `StorageFailed`."""
         assert self._who is not None, "only who lives commits"
         who = self._who
         patience = Patience("records wait to be committed")
         try:
-            while True:
-                self._last_object += 1
-                object_id = who.number << 32 | self._last_object
-                try:
-                    refused = await patience.until_reached(lambda: self._store.commit(who, object_id, batches, changes))  # noqa: B023
-                except CommitUnknown:
-                    found = await patience.until_reached(lambda: self._store.settle(who, object_id))  # noqa: B023
-                    if found is None:
-                        continue
-                    refused = found
-                return refused
+            async with self._turn:
+                while True:
+                    object_id = self._next_id(who)
+                    try:
+                        return await patience.until_reached(lambda: self._store.commit(who, object_id, data, changes))  # noqa: B023
+                    except CommitUnknown:
+                        found = await patience.until_reached(lambda: self._store.settle(who, object_id))  # noqa: B023
+                        if found is not None:
+                            return found
         except (Fenced, StoreRefused) as over:
             raise StorageFailed(str(over)) from over
 
     def _fail(self, error: BaseException) -> None:
+        """Rule 5."""
+        if self.failed:
+            return
         self.failed = True
         if isinstance(error, StorageFailed):
             _log.error("nothing can be committed any more, the broker stops", error=error)
         else:
             _log.bug("a commit failed, the broker stops", error)
         self._on_failure(error)
+
+
+def _gathered(begun: Begun) -> tuple[list[Buffer], list[LogChange]]:
+    """The bytes of all, one behind the other, and what is to become of their logs."""
+    position, changes, batches = 0, list[LogChange](), list[Buffer]()
+    for _, flush in begun:
+        changes.append(moved(flush.change, position))
+        batches += flush.batches
+        position += flush.size_bytes + flush.replaced_bytes
+    return batches, changes

@@ -15,6 +15,18 @@ def store_of(config: BrokerConfig) -> SharedStore | None:
     from broker.shared.postgresql import PostgresqlStore
 
     try:
-        return PostgresqlStore(config.store)
+        return _objects_apart(config) if config.objects else PostgresqlStore(config.store)
     except StoreRefused as refused:
         raise ConfigError(f"tallystick.store: {refused}.") from refused
+
+
+def _objects_apart(config: BrokerConfig) -> SharedStore:
+    from broker.shared.bucket import Bucket, Place
+    from broker.shared.objects_in_s3 import ObjectsInS3
+
+    try:
+        place = Place(config.objects)
+        bucket = Bucket(place)
+    except StoreRefused as refused:
+        raise ConfigError(f"tallystick.store.objects: {refused}.") from refused
+    return ObjectsInS3(config.store, place, bucket)

@@ -23,12 +23,14 @@ from storage.shared.store import (
     LogChange,
     Member,
     NotOwned,
+    ObjectLost,
     ObjectMissing,
     OwnedLog,
     Run,
     StoredRun,
     StoreRefused,
     StoreUnreachable,
+    Upload,
 )
 
 READERS = 4
@@ -38,12 +40,17 @@ OTHERS = 2
 _COMMIT = (
     "SELECT * FROM commit_object($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)"
 )
+_COMMIT_UPLOAD = (
+    "SELECT * FROM commit_upload($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,"
+    " $20)"
+)
 _RUNS = """
 SELECT object_id, base_offset, last_offset, position, size_bytes, max_timestamp_ms FROM run
 WHERE log_id = $1 AND last_offset >= $2 ORDER BY last_offset LIMIT $3
 """
 _READ = """
-SELECT wanted.object_id, octet_length(bytes) AS size, substr(bytes, position + 1, size_bytes) AS found
+SELECT coalesce(octet_length(bytes), upload_bytes) AS size, upload_id,
+    substr(bytes, position + 1, size_bytes) AS found
 FROM unnest($1::bigint[], $2::integer[], $3::integer[]) WITH ORDINALITY
     AS wanted (object_id, position, size_bytes, number)
 LEFT JOIN object USING (object_id) ORDER BY number
@@ -54,11 +61,14 @@ FROM incarnation JOIN heard USING (number) WHERE NOT fenced ORDER BY node_id, nu
 """
 _TOPICS = "SELECT DISTINCT topic_id FROM log ORDER BY topic_id"
 _NAME_CLUSTER = "UPDATE cluster SET cluster_id = coalesce(cluster_id, $1) RETURNING cluster_id"
+_PLACE = "SELECT objects FROM cluster"
 
 
 class PostgresqlStore:
     """See `storage.shared.store.SharedStore` for the contract of every method. `url` is one of libpq, of one server or
     of several of which one can be written to; `schema` among its parameters names what all tables lie in."""
+
+    keeps_apart = False
 
     def __init__(self, url: str) -> None:
         self._address = Address(url)
@@ -89,7 +99,19 @@ class PostgresqlStore:
         found = str(row["cluster_id"])
         if wanted not in (None, found):
             raise StoreRefused(f"the store is of cluster {found}, not of {wanted}")
+        await self._check_place()
         return found
+
+    async def _check_place(self) -> None:
+        """Whether objects are looked for where they lie. Raises `StoreRefused`."""
+        place = await self._placed()
+        if place is not None:
+            raise StoreRefused(f"objects of this cluster lie in {place}: tallystick.store.objects has to say so")
+
+    async def _placed(self) -> str | None:
+        row = await self._row(_PLACE)
+        assert row is not None, "the row is always there"
+        return None if row["objects"] is None else str(row["objects"])
 
     # -- nodes -----------------------------------------------------------------------------------------------
 
@@ -98,6 +120,7 @@ class PostgresqlStore:
         assert row is not None, "it always answers"
         who = Incarnation(node_id, row["mine"])
         self._acknowledged = (who, None, None)
+        await self._check_place()  # Another may have begun to keep them apart meanwhile.
         return who
 
     async def members(self) -> list[Member]:
@@ -149,13 +172,20 @@ class PostgresqlStore:
             return None
         return FoundLog(Incarnation(row["owner_node"], row["owner"]), _owned_log(row))
 
+    async def upload(self, who: Incarnation, upload_id: int, data: Sequence[Buffer]) -> Upload:
+        raise AssertionError("bytes go with the commit")
+
     async def commit(
-        self, who: Incarnation, object_id: int, data: Sequence[Buffer], changes: Sequence[LogChange]
+        self, who: Incarnation, object_id: int, data: Sequence[Buffer] | Upload, changes: Sequence[LogChange]
     ) -> frozenset[int]:
         assert object_id >> 32 == who.number, "an object is called after who makes it"
         columns = _columns(changes)
         try:
-            rows = await self._commits.ask(_COMMIT, who.number, who.node_id, object_id, b"".join(data), *columns)
+            if isinstance(data, Upload):
+                mine = (data.upload_id, data.size_bytes, who.number, who.node_id, object_id)
+                rows = await self._commits.ask(_COMMIT_UPLOAD, *mine, *columns)
+            else:
+                rows = await self._commits.ask(_COMMIT, who.number, who.node_id, object_id, b"".join(data), *columns)
         except Lost as lost:
             raise CommitUnknown(str(lost)) from lost
         except Broken as broken:
@@ -210,6 +240,13 @@ class PostgresqlStore:
             if row["size"] is None:
                 raise ObjectMissing(f"object {one.object_id}")
             assert one.run.position + one.run.size_bytes <= row["size"], "a run lies within its object"
+        return await self._found(runs, rows)
+
+    async def _found(self, runs: Sequence[StoredRun], rows: Sequence[Row]) -> list[bytes]:
+        """The bytes of runs, where the database has found these rows."""
+        for one, row in zip(runs, rows, strict=True):
+            if row["found"] is None:
+                raise ObjectLost(f"object {one.object_id} lies in a bucket, and this node is not told of one")
         return [bytes(row["found"]) for row in rows]
 
     async def topic_ids(self) -> list[bytes]:
@@ -223,8 +260,11 @@ class PostgresqlStore:
     # -- asking ----------------------------------------------------------------------------------------------
 
     async def _row(self, query: str, *arguments: object) -> Row | None:
-        rows = await _ask(self._others, query, *arguments)
+        rows = await self._rows(query, *arguments)
         return rows[0] if rows else None
+
+    async def _rows(self, query: str, *arguments: object) -> list[Row]:
+        return await _ask(self._others, query, *arguments)
 
     async def _greet(self, connection: Connection) -> None:
         """Rule 2."""

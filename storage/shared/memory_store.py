@@ -23,6 +23,7 @@ from storage.shared.store import (
     Run,
     StoredRun,
     StoreRefused,
+    Upload,
 )
 
 
@@ -54,8 +55,9 @@ class _Object:
 class StoreInMemory:
     """See `storage.shared.store.SharedStore` for the contract of every method."""
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
+    def __init__(self, now_ms: Callable[[], int], *, keeps_apart: bool = False) -> None:
         self._now_ms = now_ms
+        self.keeps_apart = keeps_apart
         self._cluster_id: str | None = None
         self._last_number = 0
         self._living: dict[int, Incarnation] = {}
@@ -69,6 +71,8 @@ class StoreInMemory:
         self._last_log_id = 0
         self._objects: dict[int, _Object | None] = {}
         """None: its commit was given up, and can never be made."""
+        self._uploads: dict[int, bytes] = {}
+        """Not named by a commit yet."""
         self._waiting: list[asyncio.Future[None]] = []
         """To be told something."""
 
@@ -165,8 +169,14 @@ class StoreInMemory:
         found = log.found()
         return FoundLog(self._begun[log.owner], found if with_kept else replace(found, kept=b""))
 
+    async def upload(self, who: Incarnation, upload_id: int, data: Sequence[Buffer]) -> Upload:
+        assert upload_id >> 32 == who.number, "an upload is called after who makes it"
+        assert upload_id not in self._uploads, "an upload is made once"
+        self._uploads[upload_id] = b"".join(data)
+        return Upload(upload_id, len(self._uploads[upload_id]))
+
     async def commit(
-        self, who: Incarnation, object_id: int, data: Sequence[Buffer], changes: Sequence[LogChange]
+        self, who: Incarnation, object_id: int, data: Sequence[Buffer] | Upload, changes: Sequence[LogChange]
     ) -> frozenset[int]:
         assert object_id >> 32 == who.number, "an object is called after who makes it"
         self._check_lives(who)
@@ -174,7 +184,10 @@ class StoreInMemory:
         refused = frozenset(change.log_id for change in changes if not self._is_taken(who, change))
         taken = [change for change in changes if change.log_id not in refused]
         live_runs = sum(len(change.runs) + len(change.replacements) for change in taken)
-        self._objects[object_id] = _Object(b"".join(data), live_runs, refused, None if live_runs else self._now_ms())
+        if isinstance(data, Upload):
+            assert data.upload_id in self._uploads, "an upload is named once"
+        whole = self._uploads.pop(data.upload_id) if isinstance(data, Upload) else b"".join(data)
+        self._objects[object_id] = _Object(whole, live_runs, refused, None if live_runs else self._now_ms())
         for change in taken:
             self._change(object_id, change)
         return refused

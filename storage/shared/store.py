@@ -8,6 +8,7 @@ Rule 2. A log has one owner: an incarnation, under an epoch that only grows. A c
 Rule 3. What a commit does, it does as a whole and for good before it returns; a reader that began before sees nothing
         of it, one that begins afterwards all.
 Rule 4. Safety rests on the rules above alone. Clocks only decide when somebody takes over.
+Rule 5. Bytes that a store keeps apart from what commits write are there, whole, before a commit can name them.
 
 `broker/shared` has the engines. Every method raises `StoreUnreachable`
 where the store cannot be asked now, and `StoreRefused`. Nothing of a commit has happened then; what else was asked for
@@ -39,6 +40,10 @@ class NotOwned(Exception):
 
 class ObjectMissing(Exception):
     """The object was removed: nothing that a log still holds is in it. Ask for the runs anew."""
+
+
+class ObjectLost(Exception):
+    """A log holds a run of the object, and its bytes are not there. For people: nothing of ours takes them away."""
 
 
 class StoreRefused(Exception):
@@ -128,6 +133,14 @@ class LogChange:
     """What comes in their place, without a gap; their bytes may hold fewer records."""
 
 
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """Bytes that are in the store before the commit that names them. Only `SharedStore.upload` makes one."""
+
+    upload_id: int
+    size_bytes: int
+
+
 def moved(change: LogChange, by: int) -> LogChange:
     """The same, its bytes so much further behind in the object."""
     runs = tuple(replace(run, position=run.position + by) for run in change.runs)
@@ -137,6 +150,10 @@ def moved(change: LogChange, by: int) -> LogChange:
 
 class SharedStore(Protocol):
     """See the head of this file. One loop uses it."""
+
+    @property
+    def keeps_apart(self) -> bool:
+        """Whether bytes may be brought by `upload`: over another line than commits, which may be a slow one."""
 
     async def open(self) -> None:
         """Connect, and make or upgrade what is to be there. Raises `StoreRefused`."""
@@ -183,12 +200,19 @@ class SharedStore(Protocol):
         outlives a failover of the store. What was written down beside it is brought `with_kept` alone, else nothing
         stands for it. Raises `Fenced`."""
 
+    async def upload(self, who: Incarnation, upload_id: int, data: Sequence[Buffer]) -> Upload:
+        """Bring bytes, one buffer behind the other, for one commit that is made after this has returned. Where it
+        fails, they may be there or come later; they are brought again under another id. `upload_id` is made as an
+        `object_id` is, and was never used before for an upload. What no commit has named is removed some time, and not
+        while `who` may yet name it."""
+
     async def commit(
-        self, who: Incarnation, object_id: int, data: Sequence[Buffer], changes: Sequence[LogChange]
+        self, who: Incarnation, object_id: int, data: Sequence[Buffer] | Upload, changes: Sequence[LogChange]
     ) -> frozenset[int]:
-        """Make an object of `data`, one buffer behind the other, and change logs, each named once. Returns the ids of
-        those that were not changed: they are owned by others, or gone, or do not end where the change begins. An object
-        without a run of a changed log may be left out.
+        """Make an object of `data`, one buffer behind the other or brought before, and change logs, each named once.
+        Returns the ids of those that were not changed: they are owned by others, or gone, or do not end where the
+        change begins. An object without a run of a changed log may be left out. An upload is of one object; where its
+        commit was settled as not made, another may name it.
 
         `object_id` was never used before: `who.number << 32` and a number that grows. Raises `Fenced`; `CommitUnknown`.
         """
@@ -201,7 +225,7 @@ class SharedStore(Protocol):
         """The runs that end at `offset` or later, by offset, `limit` of them at most."""
 
     async def read(self, runs: Sequence[StoredRun]) -> list[bytes]:
-        """The bytes of some runs, in their order. Raises `ObjectMissing`."""
+        """The bytes of some runs, in their order. Raises `ObjectMissing` and `ObjectLost`."""
 
     async def topic_ids(self) -> list[bytes]:
         """Of which topics there are logs."""

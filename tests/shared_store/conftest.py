@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.shared_store.engines import ENGINES, Engine, engine_called
+from tests.shared_store.objects import s3_server
 from tests.shared_store.postgresql_server import PostgresqlServer, why_not
 
 _numbers = itertools.count(1)
@@ -23,6 +24,27 @@ def postgresql() -> Iterator[PostgresqlServer]:
         yield server
     finally:
         server.close()
+
+
+def _s3(kind: str) -> Iterator[s3_server.S3Server]:
+    reason = s3_server.why_not(kind)
+    if reason is not None:
+        pytest.skip(reason)
+    server = s3_server.started(kind)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[s3_server.S3Server]:
+    yield from _s3("moto")
+
+
+@pytest.fixture(scope="session")
+def versitygw() -> Iterator[s3_server.S3Server]:
+    yield from _s3("versitygw")
 
 
 @pytest.fixture

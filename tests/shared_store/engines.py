@@ -12,7 +12,8 @@ from storage.shared.memory_store import StoreInMemory
 from storage.shared.store import Incarnation, LogChange, OwnedLog, Run, SharedStore, StoredRun
 from tests.shared_store.postgresql_server import PostgresqlServer, why_not
 
-ENGINES = ("model", "postgresql")
+ENGINES = ("model", "postgresql", "moto", "versitygw")
+"""The last two are servers of buckets, beside PostgreSQL."""
 LONG_MS = 10_000_000
 """Clocks are moved by multiples of it: nothing here takes as long."""
 
@@ -118,6 +119,11 @@ def engine_called(name: str, request: pytest.FixtureRequest, schema: str) -> Eng
     if reason is not None:
         pytest.skip(reason)
     server: PostgresqlServer = request.getfixturevalue("postgresql")
+    if name != "postgresql":
+        from tests.shared_store.objects.shared_s3 import SharedS3
+
+        port: int = request.getfixturevalue(name).port
+        return Engine(lambda: SharedS3(server, schema, port))
     return Engine(lambda: SharedPostgresql(server, schema))
 
 

@@ -98,7 +98,7 @@ def test_an_older_version_is_upgraded_while_a_node_serves(
             await store.open()
         version = await postgresql.sql("SELECT version FROM schema_version", schema=schema)
         assert [row["version"] for row in version] == [1]
-        assert await store.cluster_id("first", "drawn") == "first"
+        await postgresql.sql("UPDATE cluster SET cluster_id = 'first'", schema=schema)
         begin = "SELECT mine FROM begin_life($1, 0)"
         await postgresql.sql(begin, 2, schema=schema)
         who = Incarnation(1, (await postgresql.sql(begin, 1, schema=schema))[0]["mine"])

@@ -91,10 +91,14 @@ def _of_work(world: World, broker: BrokerProcess, node: Node) -> Iterator[str]:
     if broker.environment.slices_waiting:
         yield f"{broker.environment.slices_waiting} wait for a turn"
     commit = node.group_commit
-    turns = (commit._turn, commit._beginning) if isinstance(commit, GroupCommit) else ()
-    assert isinstance(commit, GroupCommit | SharedCommits)
-    if commit._dirty or commit._cycle or commit._idle or any(turns):
-        yield f"{len(commit._dirty)} partitions wait for a sync, or somebody for that"
+    turns: tuple[object, ...]
+    if isinstance(commit, GroupCommit):
+        turns = (commit._turn, commit._beginning, commit._dirty, commit._cycle)
+    else:
+        assert isinstance(commit, SharedCommits)
+        turns = tuple(part for lane in commit._lanes for part in (lane.dirty, lane.cycles))
+    if commit._idle or any(turns):
+        yield f"partitions wait for a sync, or somebody for that: {turns}"
     topics = node.services.topics
     if topics.to_open._topics or topics.to_open._under_way or topics.to_open._files:
         yield "logs are being opened"

@@ -231,7 +231,7 @@ def over_a_store(
     broker: BrokerProcess, line: Line, random: Random, hit: Callable[[str], None], *, memory_bytes: int
 ) -> None:
     """What the broker writes goes to a store from now on, which outlives it."""
-    model = StoreInMemory(lambda: int(broker.scheduler.now * 1000))
+    model = StoreInMemory(lambda: int(broker.scheduler.now * 1000), keeps_apart=line.bucket is not None)
     broker.settings |= {"tallystick.store": "model://", "tallystick.store.memory.bytes": str(memory_bytes)}
     broker.settings["broker.heartbeat.interval.ms"] = "200"
     broker.settings.pop("tallystick.durability", None)

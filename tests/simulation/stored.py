@@ -22,6 +22,7 @@ from storage.shared.store import (
     OwnedLog,
     StoredRun,
     StoreUnreachable,
+    Upload,
 )
 from tests.harness.loop import Entry, Scheduler
 from tests.simulation.plan import draw
@@ -43,6 +44,17 @@ class Line:
     late: float = 0.0
     """How often a commit arrives after its sender was told that nobody knows what became of it."""
     late_s: float = 0.0
+    bucket: "Bucket | None" = None
+    """Where bytes are kept apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """How bytes are brought where they lie apart."""
+
+    delay_s: float
+    fails: float = 0.0
+    """How often they do not come, or come and nobody hears of it."""
 
 
 def draw_stored(seed: int) -> Plan:
@@ -65,7 +77,13 @@ def _without_disk(fault: FaultPlan) -> FaultPlan:
 
 
 def draw_line(seed: int) -> Line:
-    """That of a seed."""
+    """That of a seed; every other one has bytes kept apart."""
+    random = Random(f"bucket {seed}")
+    bucket = Bucket(random.choice((0.001, 0.03, 0.3)), random.choice((0.0, 0.1, 0.5))) if seed % 2 else None
+    return replace(_draw_line(seed), bucket=bucket)
+
+
+def _draw_line(seed: int) -> Line:
     random = Random(f"line {seed}")
     if random.random() < 0.25:
         return Line(random.choice((0.0005, 0.003)))
@@ -135,10 +153,27 @@ class DistantStore:
     async def look(self, who: Incarnation, topic_id: bytes, index: int, *, with_kept: bool) -> FoundLog | None:
         return await self._asked(lambda: self._model.look(who, topic_id, index, with_kept=with_kept))
 
-    async def commit(
-        self, who: Incarnation, object_id: int, data: Sequence[Buffer], changes: Sequence[LogChange]
-    ) -> frozenset[int]:
+    @property
+    def keeps_apart(self) -> bool:
+        return self._model.keeps_apart
+
+    async def upload(self, who: Incarnation, upload_id: int, data: Sequence[Buffer]) -> Upload:
+        bucket, random = self._line.bucket, self._random
+        assert bucket is not None, "bytes go with the commit"
         copied = [bytes(piece) for piece in data]
+        await asyncio.sleep(bucket.delay_s * (0.5 + random.random()))
+        if random.random() < bucket.fails or self._is_cut():
+            if random.random() < 0.5:
+                await self._model.upload(who, upload_id, copied)
+            self._hit("store.upload-failed")
+            raise StoreUnreachable("the bucket does not answer")
+        self._hit("store.uploaded")
+        return await self._model.upload(who, upload_id, copied)
+
+    async def commit(
+        self, who: Incarnation, object_id: int, data: Sequence[Buffer] | Upload, changes: Sequence[LogChange]
+    ) -> frozenset[int]:
+        copied = data if isinstance(data, Upload) else [bytes(piece) for piece in data]
         if any(change.replaced is not None for change in changes):
             self._hit("store.replaced")
 

@@ -19,6 +19,14 @@ OWN_KEYS = (
         "Where logs lie instead of the data folder: `postgresql://user@host/database`, as libpq reads it.",
     ),
     fixed(
+        "tallystick.store.objects",
+        STRING,
+        "",
+        "Where such a store keeps the records of clients' topics, `s3://bucket/folder`; empty: in the database, with "
+        "everything else. Address, region and credentials are those of the environment (`AWS_ENDPOINT_URL`, "
+        "`AWS_REGION`, `AWS_ACCESS_KEY_ID`, ...). It needs the extra `s3`.",
+    ),
+    fixed(
         "tallystick.store.memory.bytes",
         LONG,
         "268435456",

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 
 from protocol.schema import Buffer
 from storage.shared.memory_store import StoreInMemory
-from storage.shared.store import Incarnation, LogChange, OwnedLog
+from storage.shared.store import Incarnation, LogChange, OwnedLog, Upload
 
 
 class CheckedStore(StoreInMemory):
     """See the head of this file. `wrong` is told a sentence."""
 
-    def __init__(self, now_ms: Callable[[], int], wrong: Callable[[str], None]) -> None:
-        super().__init__(now_ms)
+    def __init__(self, now_ms: Callable[[], int], wrong: Callable[[str], None], *, keeps_apart: bool) -> None:
+        super().__init__(now_ms, keeps_apart=keeps_apart)
         self._wrong = wrong
         self._claimed: dict[int, tuple[int, int]] = {}
         """By log: the highest epoch under which it was given away, and to whom."""
@@ -32,7 +32,7 @@ class CheckedStore(StoreInMemory):
         return found
 
     async def commit(
-        self, who: Incarnation, object_id: int, data: Sequence[Buffer], changes: Sequence[LogChange]
+        self, who: Incarnation, object_id: int, data: Sequence[Buffer] | Upload, changes: Sequence[LogChange]
     ) -> frozenset[int]:
         refused = await super().commit(who, object_id, data, changes)
         if self._begun.get(who.number) != who or self._last_of(who.node_id) != who.number:

@@ -101,7 +101,8 @@ async def _wait_until_led(world: World) -> None:
 
 def _nodes(count: int, line: Line, world: World, first: BrokerProcess) -> list[OneNode]:
     draws = Random(f"store {world.plan.seed}")
-    model = CheckedStore(lambda: int(world.scheduler.now * 1000), world.history.violation)
+    now_ms, keeps_apart = lambda: int(world.scheduler.now * 1000), line.bucket is not None
+    model = CheckedStore(now_ms, world.history.violation, keeps_apart=keeps_apart)
     first.settings |= {
         "tallystick.store": "model://",
         "tallystick.store.memory.bytes": str(draws.choice((1, 3_000, 1 << 28))),

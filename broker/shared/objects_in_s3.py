@@ -1,0 +1,179 @@
+"""The shared store with the bytes of objects in a bucket, and everything else in PostgreSQL.
+
+Rule 1. An object is in the bucket before the commit that names it is begun. A write that fails is given up: its name is
+        never used again, and what may have come of it is removed.
+Rule 2. The database decides what there is. What no row names is removed in the bucket when its life is over and was
+        silent for long, or when this one has given it up; what a row names, never.
+Rule 3. What leaves, leaves the database first, for a list of what may be removed, then the bucket, then that list.
+Rule 4. The folder of a cluster in the bucket is called after the cluster, and says so in a file. The database knows
+        which bucket it is: no node looks for objects in another.
+
+    s3://bucket/folder/CLUSTER/cluster            whose this is
+    s3://bucket/folder/CLUSTER/0000001f/00000007  what the start 31 has brought as its seventh
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from broker.shared.bucket import Bucket, NotThere, Place, Refusal
+from broker.shared.connections import Row
+from broker.shared.postgresql import PostgresqlStore
+from protocol.schema import Buffer
+from storage.shared.store import (
+    Incarnation,
+    ObjectLost,
+    ObjectMissing,
+    StoredRun,
+    StoreRefused,
+    Upload,
+)
+
+REMOVED_AT_ONCE = 1000
+SWEPT_AFTER_MS = 3_600_000
+"""How long a life that is over has to be silent: nothing of it is on its way to the bucket any more."""
+OTHERS_SILENT_MS = 30_000
+"""How long nodes that keep everything in the database have to be silent before another keeps objects apart."""
+MARK = "cluster"
+"""The file that says whose folder it is."""
+
+_STILL_HELD = "SELECT 1 AS it FROM object WHERE object_id = $1 AND live_runs > 0"
+_LEAVING = "SELECT upload FROM uploads_leaving($1)"
+_NAMED = """
+SELECT upload_id FROM object WHERE upload_id = ANY ($1::bigint[])
+UNION ALL SELECT upload_id FROM leaving WHERE upload_id = ANY ($1::bigint[])
+"""
+
+
+class ObjectsInS3(PostgresqlStore):
+    """See `storage.shared.store.SharedStore` for the contract of every method."""
+
+    keeps_apart = True
+
+    def __init__(self, url: str, place: Place, bucket: Bucket | None = None) -> None:
+        super().__init__(url)
+        self._place = place
+        self._bucket = Bucket(place) if bucket is None else bucket
+        self._folder = ""
+        """That of the cluster, once it is known."""
+        self._given_up: set[int] = set()
+        """What was not brought, as far as this node knows."""
+
+    def _name(self, upload_id: int) -> str:
+        assert self._folder, "it is known whose the folder is"
+        return f"{self._folder}/{upload_id >> 32:08x}/{upload_id & 0xFFFFFFFF:08x}"
+
+    async def cluster_id(self, wanted: str | None, drawn: str) -> str:
+        found = await super().cluster_id(wanted, drawn)
+        try:
+            await self._try_bucket(found)
+        except Refusal as refused:
+            raise StoreRefused(str(refused)) from refused
+        self._folder = found
+        return found
+
+    async def _check_place(self) -> None:
+        """What is decided by `join` where it is not yet."""
+        placed = await self._placed()
+        if placed not in (None, str(self._place)):
+            raise StoreRefused(f"objects of this cluster lie in {placed}, and not in {self._place}")
+
+    async def _try_bucket(self, cluster_id: str) -> None:
+        """Whether all can be done there that will have to be, and whether it is the bucket that it was. Raises
+        `StoreRefused`, `StoreUnreachable`."""
+        bucket, mark = self._bucket, f"{cluster_id}/{MARK}"
+        size_bytes = len(cluster_id.encode())
+        if await self._placed() is not None:
+            try:
+                await bucket.get(mark, [(0, size_bytes)])
+            except NotThere as missing:
+                raise StoreRefused(
+                    f"objects of cluster {cluster_id} lie in {self._place}, and there are none: it is another bucket "
+                    "of that name, or they are gone"
+                ) from missing
+        await bucket.put(mark, cluster_id.encode())
+        if await bucket.get(mark, [(0, size_bytes)]) != [cluster_id.encode()]:
+            raise StoreRefused(f"what is written to {self._place} cannot be read there")
+        async for _ in bucket.names(f"{cluster_id}/none"):
+            break
+        await bucket.delete([f"{cluster_id}/none"])
+
+    async def join(self, node_id: int, about: bytes) -> Incarnation:
+        row = await self._row("SELECT * FROM place_objects($1, $2, $3)", str(self._place), node_id, OTHERS_SILENT_MS)
+        assert row is not None, "it always answers"
+        if row["other"] is not None:
+            raise StoreRefused(
+                f"node {row['other']} lives, and keeps objects in the database: all nodes stop before the first starts "
+                "with tallystick.store.objects"
+            )
+        return await super().join(node_id, about)
+
+    # -- bringing --------------------------------------------------------------------------------------------
+
+    async def upload(self, who: Incarnation, upload_id: int, data: Sequence[Buffer]) -> Upload:
+        assert upload_id >> 32 == who.number, "an upload is called after who makes it"
+        whole = b"".join(data)
+        try:
+            await self._bucket.put(self._name(upload_id), whole)
+        except BaseException:
+            self._given_up.add(upload_id)
+            raise
+        return Upload(upload_id, len(whole))
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    async def _found(self, runs: Sequence[StoredRun], rows: Sequence[Row]) -> list[bytes]:
+        found: dict[int, bytes] = {}
+        apart: dict[int, list[int]] = {}
+        for index, row in enumerate(rows):
+            if row["upload_id"] is None:
+                found[index] = bytes(row["found"])
+            else:
+                apart.setdefault(row["upload_id"], []).append(index)
+        brought = await asyncio.gather(
+            *(self._bring(upload_id, [runs[index] for index in indexes]) for upload_id, indexes in apart.items())
+        )
+        for indexes, whole in zip(apart.values(), brought, strict=True):
+            found.update(zip(indexes, whole, strict=True))
+        return [found[index] for index in range(len(rows))]
+
+    async def _bring(self, upload_id: int, runs: Sequence[StoredRun]) -> list[bytes]:
+        """The bytes of some runs of one object."""
+        try:
+            return await self._bucket.get(
+                self._name(upload_id), [(one.run.position, one.run.size_bytes) for one in runs]
+            )
+        except NotThere as missing:
+            object_id = runs[0].object_id
+            if await self._row(_STILL_HELD, object_id) is None:
+                raise ObjectMissing(f"object {object_id}") from missing
+            raise ObjectLost(f"object {object_id}: {missing}, and logs hold runs of it") from missing
+
+    # -- removing --------------------------------------------------------------------------------------------
+
+    async def collect(self, older_ms: int, limit: int) -> int:
+        removed = await super().collect(older_ms, limit)
+        await self._remove_given_up()
+        await self._remove_leaving()
+        for row in await self._rows("SELECT life FROM lives_to_sweep($1)", SWEPT_AFTER_MS):
+            await self._sweep(row["life"])
+        return removed
+
+    async def _remove_given_up(self) -> None:
+        """Rule 1. What comes later than this is found when the life is over."""
+        given_up = frozenset(self._given_up)
+        await self._bucket.delete([self._name(upload_id) for upload_id in sorted(given_up)])
+        self._given_up -= given_up
+
+    async def _remove_leaving(self) -> None:
+        """Rule 3."""
+        while leaving := [row["upload"] for row in await self._rows(_LEAVING, REMOVED_AT_ONCE)]:
+            await self._bucket.delete([self._name(upload_id) for upload_id in leaving])
+            await self._rows("DELETE FROM leaving WHERE upload_id = ANY ($1::bigint[])", leaving)
+
+    async def _sweep(self, number: int) -> None:
+        """Rule 2, for a life that is over."""
+        async for names in self._bucket.names(f"{self._folder}/{number:08x}"):
+            found = {number << 32 | int(name.rpartition("/")[2], 16): name for name in names}
+            named = {row["upload_id"] for row in await self._rows(_NAMED, list(found))}
+            await self._bucket.delete([name for upload_id, name in found.items() if upload_id not in named])
+        await self._rows("UPDATE incarnation SET swept = true WHERE number = $1", number)

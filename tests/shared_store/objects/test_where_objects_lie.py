@@ -1,0 +1,243 @@
+"""Which bucket the objects of a cluster lie in: one, which the database knows, and no node looks elsewhere."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from broker.config.broker_config import BrokerConfig, ConfigError
+from broker.shared import bucket as buckets
+from broker.shared.bucket import Place
+from broker.shared.engines import store_of
+from broker.shared.objects_in_s3 import ObjectsInS3
+from broker.shared.postgresql import PostgresqlStore
+from coordinator.cluster.keys.config_keys import BROKER_KEYS
+from storage.shared.store import ObjectLost, StoreRefused
+from tests.shared_store.engines import LONG_MS, TOPIC, SharedPostgresql, appended, born, object_of, read_of
+from tests.shared_store.objects.s3_server import BUCKET, Looking, S3Server
+from tests.shared_store.objects.shared_s3 import BringingFirst, SharedS3, bucket_at
+from tests.shared_store.postgresql_server import PostgresqlServer
+
+DATA = [b"0123456789"]
+URL = "postgresql://me:secret@h/d"
+
+Story = Callable[["Clusters"], Awaitable[None]]
+
+
+class Clusters:
+    """Stores over one database and one server of buckets, which are closed at the end."""
+
+    def __init__(self, postgresql: PostgresqlServer, moto: S3Server, schema: str) -> None:
+        self.postgresql, self.port, self.schema = postgresql, moto.port, schema
+        self.looking = Looking(moto.port, schema)
+        self._all: list[PostgresqlStore] = []
+
+    def in_database(self, schema: str | None = None) -> PostgresqlStore:
+        self._all.append(PostgresqlStore(self.postgresql.url(schema or self.schema)))
+        return self._all[-1]
+
+    def apart(self, folder: str | None = None, schema: str | None = None) -> ObjectsInS3:
+        place = Place(f"s3://{BUCKET}/{folder or self.schema}")
+        made = BringingFirst(self.postgresql.url(schema or self.schema), place, bucket_at(self.port, place))
+        self._all.append(made)
+        return made
+
+    async def silent(self) -> None:
+        await SharedPostgresql(self.postgresql, self.schema).forward(LONG_MS)
+
+    async def close(self) -> None:
+        for one in self._all:
+            await one.close()
+
+
+@pytest.fixture
+def tell(postgresql: PostgresqlServer, moto: S3Server, schema: str) -> Callable[[Story], None]:
+    def tell(story: Story) -> None:
+        async def told() -> None:
+            clusters = Clusters(postgresql, moto, schema)
+            try:
+                await story(clusters)
+            finally:
+                await clusters.close()
+
+        asyncio.run(told())
+
+    return tell
+
+
+async def opened(store: PostgresqlStore) -> str:
+    await store.open()
+    return await store.cluster_id(None, "drawn")
+
+
+def test_a_cluster_that_began_in_the_database_goes_on_in_a_bucket(tell: Callable[[Story], None]) -> None:
+    async def story(clusters: Clusters) -> None:
+        before = clusters.in_database()
+        await opened(before)
+        who = await before.join(1, b"")
+        log = await before.claim(who, TOPIC, 0, None)
+        await before.commit(who, object_of(who, 1), DATA, [appended(log, 1)])
+        await before.leave(who)
+        store = clusters.apart()
+        await opened(store)
+        again = await store.join(1, b"")
+        log = await store.claim(again, TOPIC, 0, None)
+        await store.commit(again, object_of(again, 1), [b"abcdefghij"], [appended(log, 1)])
+        assert len(clusters.looking.names()) == 1, "what was there stays where it is"
+        both = await store.runs(log.log_id, 0, 10)
+        assert await store.read([*both, *both]) == 2 * [b"0123456789", b"abcdefghij"]
+        await store.leave(again)
+        with pytest.raises(StoreRefused, match=f"lie in s3://bucket/{clusters.schema}: tallystick.store.objects has"):
+            await opened(clusters.in_database())
+        with pytest.raises(StoreRefused, match=f"lie in s3://bucket/{clusters.schema}, and not in s3://bucket/other"):
+            await opened(clusters.apart("other"))
+        with pytest.raises(ObjectLost, match="lies in a bucket, and this node is not told of one"):
+            await read_of(before, object_of(again, 1), 0, 10)
+
+    tell(story)
+
+
+def test_nobody_begins_with_a_bucket_beside_a_node_that_knows_of_none(tell: Callable[[Story], None]) -> None:
+    async def story(clusters: Clusters) -> None:
+        first, late, store = clusters.in_database(), clusters.in_database(), clusters.apart()
+        for one in (first, late, store):
+            await opened(one)
+        await first.join(1, b"")
+        with pytest.raises(StoreRefused, match="node 1 lives, and keeps objects in the database: all nodes stop"):
+            await store.join(2, b"")
+        await clusters.silent()
+        who = await store.join(2, b"")
+        with pytest.raises(StoreRefused, match="objects has to say so"):
+            await late.join(3, b"")
+        await store.heartbeat(who)
+
+    tell(story)
+
+
+def test_two_clusters_share_a_folder_and_nothing_else(tell: Callable[[Story], None]) -> None:
+    async def story(clusters: Clusters) -> None:
+        stores = [clusters.apart("both", clusters.schema), clusters.apart("both", f"{clusters.schema}_other")]
+        read = []
+        for store, name in zip(stores, ("first", "second"), strict=True):
+            await store.open()
+            assert await store.cluster_id(name, "drawn") == name
+            who = await born(store)
+            log = await store.claim(who, TOPIC, 0, None)
+            await store.commit(who, object_of(who, 1), [name.encode()], [appended(log, 1)])
+            read.append((who, name.encode()))
+        for store, (who, data) in zip(stores, read, strict=True):
+            await store.collect(0, 10)
+            assert await read_of(store, object_of(who, 1), 0, len(data)) == data
+
+    tell(story)
+
+
+def test_a_bucket_of_that_name_without_the_objects_is_another(tell: Callable[[Story], None]) -> None:
+    async def story(clusters: Clusters) -> None:
+        store = clusters.apart()
+        await opened(store)
+        await store.join(1, b"")
+        clusters.looking.delete("drawn/cluster")
+        with pytest.raises(StoreRefused, match="and there are none: it is another bucket of that name, or they are"):
+            await opened(clusters.apart())
+
+    tell(story)
+
+
+def test_credentials_that_are_refused_end_the_start(
+    postgresql: PostgresqlServer, versitygw: S3Server, schema: str
+) -> None:
+    async def story() -> None:
+        place = Place(f"s3://{BUCKET}/{schema}")
+        bucket = bucket_at(versitygw.port, place, secret="another-one")
+        store = ObjectsInS3(postgresql.url(schema), place, bucket)
+        try:
+            with pytest.raises(StoreRefused, match="refuses these credentials: SignatureDoes") as refused:
+                await opened(store)
+            assert "another-one" not in str(refused.value)
+        finally:
+            await store.close()
+
+    asyncio.run(story())
+
+
+def test_a_bucket_that_is_not_there_ends_the_start(postgresql: PostgresqlServer, moto: S3Server, schema: str) -> None:
+    async def story() -> None:
+        place = Place("s3://nobody-has-made-it")
+        store = ObjectsInS3(postgresql.url(schema), place, bucket_at(moto.port, place))
+        try:
+            with pytest.raises(StoreRefused, match="s3://nobody-has-made-it: there is no such bucket"):
+                await opened(store)
+        finally:
+            await store.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "gs://bucket/secret",
+        "secret",
+        "s3://",
+        "s3://key:secret@bucket/folder",
+        "s3://bucket/folder?secret=1",
+        "s3://bucket/a secret",
+        "s3://Secret/folder",
+    ],
+)
+def test_what_is_no_bucket_is_refused_and_not_said(url: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        store_of(BrokerConfig({"tallystick.store": URL, "tallystick.store.objects": url}))
+    assert str(refused.value).startswith("tallystick.store.objects: ") and "ecret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("s3://bucket", "s3://bucket"),
+        ("s3://bucket/", "s3://bucket"),
+        ("s3://my.bucket-1/a/b_c.d/", "s3://my.bucket-1/a/b_c.d"),
+    ],
+)
+def test_a_place_is_written_in_one_way(url: str, place: str) -> None:
+    assert str(Place(url)) == place
+
+
+def test_a_bucket_alone_is_no_store() -> None:
+    with pytest.raises(ConfigError, match="names none"):
+        BrokerConfig({"tallystick.store.objects": "s3://bucket/folder"})
+
+
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets, "obstore", None)
+    with pytest.raises(ConfigError, match=r"need obstore: pip install 'tallystick\[s3\]'"):
+        store_of(BrokerConfig({"tallystick.store": URL, "tallystick.store.objects": "s3://bucket"}))
+
+
+def test_people_are_told_both_places() -> None:
+    config = BrokerConfig({"tallystick.store": URL, "tallystick.store.objects": "s3://bucket/folder"})
+    assert config.place == "postgresql://h/d and s3://bucket/folder"
+    assert not BROKER_KEYS["tallystick.store.objects"].sensitive, "no secret can be in it"
+
+
+def test_the_engine_is_that_of_the_settings() -> None:
+    config = BrokerConfig({"tallystick.store": URL, "tallystick.store.objects": "s3://bucket/folder"})
+    assert isinstance(store_of(config), ObjectsInS3)
+    assert type(store_of(BrokerConfig({"tallystick.store": URL}))) is PostgresqlStore
+
+
+def test_a_story_that_stops_before_a_bucket_is_known_is_a_bug(
+    postgresql: PostgresqlServer, moto: S3Server, schema: str
+) -> None:
+    async def story() -> None:
+        shared = SharedS3(postgresql, schema, moto.port, kind=ObjectsInS3)
+        try:
+            await shared.store.open()
+            who = await shared.objects.join(1, b"")
+            with pytest.raises(AssertionError, match="it is known whose the folder is"):
+                await shared.objects.upload(who, object_of(who, 1), DATA)
+        finally:
+            await shared.close()
+
+    asyncio.run(story())
