@@ -23,6 +23,7 @@ class Fault(Enum):
     HANGS = "it arrives nowhere, and nobody answers"
     ANSWER_LOST = "it is done, and the connection ends"
     LATE = "nobody answers, and it is done when the line is mended"
+    UNANSWERED = "it is done, and nobody answers until the line is mended"
     REFUSED = "it does not arrive, and is answered 403"
 
 
@@ -30,12 +31,14 @@ class Line:
     """`close` it. `spoil` is asked for each request (method, path); None: nothing happens to it."""
 
     def __init__(self, port: int) -> None:
-        self._to = port
+        self.to = port
         self.spoil: Callable[[str, str], Fault | None] = lambda method, path: None
         self.asked: Counter[str] = Counter()
         """By method, what has come."""
         self.spoiled: list[tuple[str, str]] = []
         """Method and path of what was not passed on as it should be."""
+        self.done: list[tuple[str, str]] = []
+        """Those of them that the server has done."""
         self.changed = threading.Condition()
         self._mended = threading.Event()
         self._closed = threading.Event()
@@ -82,9 +85,10 @@ class Line:
 
         self.spoil = spoil
 
-    def wait_until_spoiled(self, count: int) -> None:
+    def wait_until_done(self, count: int) -> None:
+        """Until so much was done that nobody was told of."""
         with self.changed:
-            assert self.changed.wait_for(lambda: len(self.spoiled) >= count, PATIENCE_S), "nothing was asked"
+            assert self.changed.wait_for(lambda: len(self.done) >= count, PATIENCE_S), "nothing was asked"
 
     def handle(self, asked: BaseHTTPRequestHandler) -> None:
         body = asked.rfile.read(int(asked.headers.get("Content-Length", 0)))
@@ -106,12 +110,17 @@ class Line:
             status, headers, found = self._pass_on(asked, body)
             if fault is None:
                 return _answer(asked, status, found, headers)
+            with self.changed:
+                self.done.append((asked.command, asked.path))
+                self.changed.notify_all()
+        if fault is Fault.UNANSWERED:
+            self._mended.wait()
         asked.close_connection = True
         asked.connection.shutdown(socket.SHUT_RDWR)
         return None
 
     def _pass_on(self, asked: BaseHTTPRequestHandler, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
-        passed = http.client.HTTPConnection("127.0.0.1", self._to, timeout=PATIENCE_S)
+        passed = http.client.HTTPConnection("127.0.0.1", self.to, timeout=PATIENCE_S)
         try:
             passed.putrequest(asked.command, asked.path, skip_host=True, skip_accept_encoding=True)
             for name, value in asked.headers.items():
