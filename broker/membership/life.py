@@ -60,7 +60,9 @@ class SharedLife:
         self._environment = environment
         self._own = own
         self._fail = fail
-        self.commits = SharedCommits(store, environment, on_failure=fail)
+        self.commits = SharedCommits(
+            store, environment, on_failure=fail, linger_ms=config.get_int("tallystick.store.objects.linger.ms")
+        )
         self._cluster_is = ""
         """Its id, once the store was reached."""
         self._who: Incarnation | None = None
@@ -113,10 +115,10 @@ class SharedLife:
         except StoreRefused as refused:
             raise StorageFailed(str(refused)) from refused
         self._who = who
-        self.commits.begin(who, asked_ms, config.get_int("broker.session.timeout.ms"))
         memory = ReadMemory(
             config.get_int("tallystick.store.memory.bytes"), config.get_int("tallystick.store.pending.bytes")
         )
+        self.commits.begin(who, memory, asked_ms, config.get_int("broker.session.timeout.ms"))
         self._partitions = SharedPartitions(self._store, who, self._environment, memory, own=self._own)
         self._begin(self._while_it_lasts(self._beat(who)))
         self._begin(self._while_it_lasts(self._collect()))

@@ -24,6 +24,7 @@ from broker.shared.patience import Patience
 from protocol.internal_topics import CLUSTER_METADATA, INTERNAL_TOPICS
 from protocol.schema import Buffer
 from storage.log import StorageFailed
+from storage.shared.read_memory import ReadMemory
 from storage.shared.store import (
     CommitUnknown,
     Fenced,
@@ -53,17 +54,31 @@ class SharedCommits:
     appends_stay = False
 
     def __init__(
-        self, store: SharedStore, environment: Environment, *, on_failure: Callable[[BaseException], None]
+        self,
+        store: SharedStore,
+        environment: Environment,
+        *,
+        on_failure: Callable[[BaseException], None],
+        linger_ms: int = 0,
     ) -> None:
+        """`linger_ms` is for what is brought apart."""
         self._store = store
         self._environment = environment
         self._on_failure = on_failure
         self._who: Incarnation | None = None
+        self._memory: ReadMemory | None = None
         self._heard_ms = self._silent_ms = 0
         self._last_id = 0
         """Of an object, or of an upload."""
         self._direct = Lane(COMMIT_BYTES, 1, self._run, self._ended)
-        self._apart = Lane(UPLOAD_BYTES, UPLOADS_AT_ONCE, self._run_apart, self._ended)
+        self._apart = Lane(
+            UPLOAD_BYTES,
+            UPLOADS_AT_ONCE,
+            self._run_apart,
+            self._ended,
+            linger_s=linger_ms / 1000,
+            waiting_bytes=lambda: 0 if self._memory is None else self._memory.pending_bytes,
+        )
         self._lanes = (self._direct, self._apart)
         self._turn = asyncio.Lock()
         """Rule 1."""
@@ -73,10 +88,10 @@ class SharedCommits:
         """Called for a partition whose log is another node's; without it nobody else can have one."""
         self.meter: SyncMeter | None = None
 
-    def begin(self, who: Incarnation, asked_ms: int, silent_ms: int) -> None:
-        """Commit as this one from now on; `silent_ms` after the store was asked with success for the last time another
-        may."""
-        self._who, self._silent_ms = who, silent_ms
+    def begin(self, who: Incarnation, memory: ReadMemory, asked_ms: int, silent_ms: int) -> None:
+        """Commit as this one from now on what is in memory; `silent_ms` after the store was asked with success for the
+        last time another may."""
+        self._who, self._memory, self._silent_ms = who, memory, silent_ms
         self.heard(asked_ms)
 
     def heard(self, asked_ms: int) -> None:

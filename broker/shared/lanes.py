@@ -4,6 +4,7 @@ Rule 1. A log is of one lane, and in one cycle of it at a time: what was appende
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeAlias
 
@@ -16,7 +17,8 @@ Begun: TypeAlias = list[tuple[Partition, SharedFlush]]
 
 class Lane:
     """Partitions of which one cycle after the other takes what is to be committed, `most_bytes` of it and no log
-    divided. While there is more of others, `at_once` cycles go on beside each other."""
+    divided. While there is more of others, `at_once` cycles go on beside each other. A cycle waits for `linger_s`
+    before it begins, so that it has more to take, but not where `most_bytes` are waiting."""
 
     def __init__(
         self,
@@ -24,20 +26,29 @@ class Lane:
         at_once: int,
         run: Callable[[Begun], Awaitable[None]],
         on_end: Callable[[Exception | None], None],
+        *,
+        linger_s: float = 0.0,
+        waiting_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`on_end` is called when a cycle has ended, with what it has failed with."""
+        """`on_end` is called when a cycle has ended, with what it has failed with; `waiting_bytes` says how much waits,
+        about."""
         self.dirty: dict[Partition, None] = {}
         self.cycles: set[asyncio.Task[None]] = set()
         self._most_bytes = most_bytes
         self._at_once = at_once
         self._run = run
         self._on_end = on_end
+        self._linger_s = linger_s
+        self._waiting_bytes = waiting_bytes
+        self._enough = asyncio.Event()
 
     def wrote(self, partition: Partition) -> None:
         """It has something to commit."""
         self.dirty[partition] = None
         if not self.cycles:
             self._start()
+        elif self._linger_s and self._waiting_bytes() >= self._most_bytes:
+            self._enough.set()
 
     def _start(self) -> None:
         self.cycles.add(asyncio.get_running_loop().create_task(self._cycle()))
@@ -45,7 +56,11 @@ class Lane:
     async def _cycle(self) -> None:
         failed: Exception | None = None
         try:
-            while begun := self.begin(iter(list(self.dirty)), closing=False):
+            while self.dirty:
+                await self._linger()
+                begun = self.begin(iter(list(self.dirty)), closing=False)
+                if not begun:
+                    return
                 if len(self.cycles) < self._at_once and any(not one.log.is_flushing for one in self.dirty):
                     self._start()
                 await self._run(begun)
@@ -56,6 +71,13 @@ class Lane:
             assert task is not None
             self.cycles.discard(task)
             self._on_end(failed)
+
+    async def _linger(self) -> None:
+        self._enough.clear()
+        if self._linger_s and self._waiting_bytes() < self._most_bytes:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._linger_s):
+                    await self._enough.wait()
 
     def begin(self, rest: Iterator[Partition], *, closing: bool) -> Begun:
         """What the next commit takes of these; nothing where none has anything to commit."""

@@ -1,8 +1,10 @@
-"""`make bench-cluster`: one broker over its data folder, and one, two and three nodes over PostgreSQL, in one run; then
-for how long partitions take no writes when the node that leads them stops, or dies.
+"""`make bench-cluster`: one broker over its data folder, one, two and three nodes over PostgreSQL, and one and three
+with objects in a bucket, in one run; what a bucket is asked for; then for how long partitions take no writes when the
+node that leads them stops, or dies.
 
-All of it shares one machine, the database and the client included: what more nodes cost is seen here, not what more
-machines bring. It is skipped, with a sentence, where there is no PostgreSQL.
+All of it shares one machine, the database, the bucket (versitygw) and the client included: what more nodes cost is
+seen here, not what more machines bring. It is skipped, with a sentence, where there is no PostgreSQL; the bucket is
+left out, with another, where there is no versitygw.
 """
 
 import argparse
@@ -23,6 +25,9 @@ from rich.console import Console
 from rich.table import Table
 
 from tallystick.process import BrokerProcess
+from tests.benchmarks.bringing import measure
+from tests.shared_store.objects import s3_server
+from tests.shared_store.objects.s3_server import S3Server
 from tests.shared_store.postgresql_server import PostgresqlServer, why_not
 
 SESSION_MS = 3000
@@ -31,19 +36,30 @@ STEADY = 100
 """Records that are acknowledged before a node ends."""
 
 
-def _node(stack: ExitStack, folder: Path, number: int, url: str) -> BrokerProcess:
-    settings = {"node.id": number, "broker.session.timeout.ms": SESSION_MS, "broker.heartbeat.interval.ms": 500}
+def _node(
+    stack: ExitStack, folder: Path, number: int, url: str, bucket: S3Server | None, apart: dict[str, object]
+) -> BrokerProcess:
+    settings = {"node.id": number, "broker.session.timeout.ms": SESSION_MS, "broker.heartbeat.interval.ms": 500} | apart
     options = ["--store", url, *(part for key, value in settings.items() for part in ("--set", f"{key}={value}"))]
     node = BrokerProcess(folder / f"node-{number}", options=options, start_seconds=PATIENCE_S)
+    if bucket is not None:
+        node.environment = s3_server.environment(bucket.port)
     stack.callback(node.close)
     return node.start()
 
 
 @contextmanager
-def _nodes(server: PostgresqlServer, count: int, name: str) -> Iterator[list[BrokerProcess]]:
+def _nodes(
+    server: PostgresqlServer, count: int, name: str, bucket: S3Server | None = None, linger_ms: int | None = None
+) -> Iterator[list[BrokerProcess]]:
+    settings: dict[str, object] = {}
+    if bucket is not None:
+        settings["tallystick.store.objects"] = f"s3://{s3_server.BUCKET}/{name}"
+    if linger_ms is not None:
+        settings["tallystick.store.objects.linger.ms"] = linger_ms
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        yield [_node(stack, folder, number, server.url(name)) for number in range(1, count + 1)]
+        yield [_node(stack, folder, number, server.url(name), bucket, settings) for number in range(1, count + 1)]
 
 
 def _bench(bootstrap: str) -> dict[str, Any]:
@@ -96,15 +112,24 @@ def _gap_ms(nodes: list[BrokerProcess], end: Callable[[BrokerProcess], object], 
     return longest * 1000
 
 
-def _measured(server: PostgresqlServer, rounds: int, partitions: list[int], *, only_gaps: bool) -> None:
+def _brought(server: PostgresqlServer, bucket: S3Server) -> Table:
+    @contextmanager
+    def started(name: str, linger_ms: int) -> Iterator[BrokerProcess]:
+        with _nodes(server, 1, name, bucket, linger_ms) as (node,):
+            yield node
+
+    return measure(server, started)
+
+
+def _measured(server: PostgresqlServer, bucket: S3Server | None, options: argparse.Namespace) -> None:
     console = Console(width=110)
-    if not only_gaps:
-        _measure_rows(server, console)
-    for count in partitions:
-        _measure_gaps(server, console, rounds, count)
+    if not options.only_gaps:
+        _measure_rows(server, bucket, console)
+    for count in options.partitions:
+        _measure_gaps(server, console, options.rounds, count)
 
 
-def _measure_rows(server: PostgresqlServer, console: Console) -> None:
+def _measure_rows(server: PostgresqlServer, bucket: S3Server | None, console: Console) -> None:
     rows: dict[str, dict[str, Any]] = {}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -114,7 +139,12 @@ def _measure_rows(server: PostgresqlServer, console: Console) -> None:
     for count in (1, 2, 3):
         with _nodes(server, count, f"bench_{count}") as nodes:
             rows[f"{count} over PostgreSQL"] = _bench(",".join(node.bootstrap for node in nodes))
+    for count in (1, 3) if bucket is not None else ():
+        with _nodes(server, count, f"bench_apart_{count}", bucket) as nodes:
+            rows[f"{count} and a bucket"] = _bench(",".join(node.bootstrap for node in nodes))
     console.print_json(json.dumps(rows))
+    if bucket is not None:
+        console.print(_brought(server, bucket))
 
 
 def _measure_gaps(server: PostgresqlServer, console: Console, rounds: int, partitions: int) -> None:
@@ -132,6 +162,17 @@ def _measure_gaps(server: PostgresqlServer, console: Console, rounds: int, parti
     console.print(table)
 
 
+def _with_a_bucket(server: PostgresqlServer, options: argparse.Namespace) -> None:
+    if (reason := s3_server.why_not("versitygw")) is not None:
+        print(f"nothing is measured with a bucket: {reason}")
+        return _measured(server, None, options)
+    bucket = s3_server.started("versitygw")
+    try:
+        _measured(server, bucket, options)
+    finally:
+        bucket.close()
+
+
 async def _main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="of each end of a node")
@@ -145,9 +186,7 @@ async def _main() -> None:
     server = PostgresqlServer()
     await server.start()
     try:
-        await asyncio.get_running_loop().run_in_executor(
-            None, lambda: _measured(server, options.rounds, options.partitions, only_gaps=options.only_gaps)
-        )
+        await asyncio.get_running_loop().run_in_executor(None, _with_a_bucket, server, options)
     finally:
         server.close()
 

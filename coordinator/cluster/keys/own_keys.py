@@ -27,6 +27,14 @@ OWN_KEYS = (
         "`AWS_REGION`, `AWS_ACCESS_KEY_ID`, ...). It needs the extra `s3`.",
     ),
     fixed(
+        "tallystick.store.objects.linger.ms",
+        INT,
+        "50",
+        "How long records wait there for others that go into the same object, unless 4 MiB are waiting: a longer wait "
+        "makes fewer and larger objects, and each is paid for. Coordinators do not wait.",
+        between(0, 1000),
+    ),
+    fixed(
         "tallystick.store.memory.bytes",
         LONG,
         "268435456",
