@@ -25,7 +25,7 @@ from protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
 )
 from protocol.messages.features import UpdateFeaturesRequest
-from protocol.messages.quorum import DescribeQuorumRequest
+from protocol.messages.quorum import DescribeQuorumRequest, UnregisterBrokerRequest
 from protocol.messages.sasl import AlterUserScramCredentialsRequest
 from protocol.schema import schema_of
 
@@ -37,6 +37,7 @@ FORWARDED = frozenset(
         CreateAclsRequest,
         DeleteAclsRequest,
         DescribeQuorumRequest,
+        UnregisterBrokerRequest,
         UpdateFeaturesRequest,
     )
 )

@@ -7,6 +7,7 @@ it (`broker.coordination.topics`, the broker's configuration) takes `image.chang
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import islice
 
 from coordinator.cluster.acls import create_acls, remove_acls
@@ -24,6 +25,7 @@ from coordinator.cluster.records import (
     FeatureLevelRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    UnregisterBrokerRecord,
 )
 from coordinator.cluster.scram import AlteredUser, FirstUser, first_users
 from coordinator.cluster.scram import alter as alter_users
@@ -59,6 +61,14 @@ from protocol.messages.topics import (
 
 PRODUCER_ID_BLOCK = 1000
 LAST_PRODUCER_ID = (1 << 63) - 1
+
+
+class Forgotten(Enum):
+    """What became of the wish to forget a node."""
+
+    DONE = 0
+    NOT_KNOWN = 1
+    LIVES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +156,19 @@ class ClusterCoordinator:
             epoch = found.registration.broker_epoch
             records.append(BrokerRegistrationChangeRecord(broker_id=node_id, broker_epoch=epoch, fenced=1))
         return _decided(ticket, records, None, f"the life of node {node_id} is over")
+
+    def forget_broker(self, ticket: Ticket[Forgotten], node_id: int) -> Outcome[Forgotten]:
+        """Forget a node whose life is over. Kafka forgets one that lives, too, which then serves no more."""
+        found, records = self.image.brokers.get(node_id), list[object]()
+        answer = Forgotten.DONE
+        if found is None:
+            answer = Forgotten.NOT_KNOWN
+        elif not found.fenced:
+            answer = Forgotten.LIVES
+        else:
+            epoch = found.registration.broker_epoch
+            records.append(UnregisterBrokerRecord(broker_id=node_id, broker_epoch=epoch))
+        return _decided(ticket, records, answer, f"node {node_id} is to be forgotten")
 
     def move_leaders(self, ticket: Ticket[int], living: Sequence[int], limit: int) -> Outcome[int]:
         """Give partitions to other nodes, so that living ones lead all of them and lead as many each. Answers how many,

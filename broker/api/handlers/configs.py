@@ -19,7 +19,15 @@ from broker.api.permissions.of_cluster import (
     INCREMENTAL_ALTER_CONFIGS,
     LIST_CONFIG_RESOURCES,
 )
-from broker.api.services import WithCluster, WithConfig, WithController, WithEnvironment, WithNodeId, WithTopics
+from broker.api.services import (
+    WithCluster,
+    WithConfig,
+    WithController,
+    WithEnvironment,
+    WithNodeId,
+    WithNodes,
+    WithTopics,
+)
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.cluster.configs import Alteration, AlterationResult, AlteredResource, broker_number
 from coordinator.cluster.image import (
@@ -82,7 +90,9 @@ class _WithConfigs(Protocol):
 A = TypeVar("A")
 
 
-class ConfigServices(WithCluster, WithConfig, WithController, WithEnvironment, WithNodeId, WithTopics, Protocol):
+class ConfigServices(
+    WithCluster, WithConfig, WithController, WithEnvironment, WithNodeId, WithNodes, WithTopics, Protocol
+):
     """What these handlers use of the node."""
 
 
@@ -334,7 +344,7 @@ async def _alter(
 def list_config_resources(
     services: ConfigServices, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    """Name what has settings: subscriptions to metrics of clients, this broker, its loggers, topics, groups
+    """Name what has settings: subscriptions to metrics of clients, brokers that serve, their loggers, topics, groups
     (KIP-1142). Answered at once.
 
     v0 asks for metrics of clients only. Groups are named that have settings of their own. An unknown type is
@@ -350,9 +360,10 @@ def list_config_resources(
             for name in sorted(services.cluster.image.client_metrics)
         ]
     found += [
-        ConfigResource(resource_name=str(services.node_id), resource_type=kind)
+        ConfigResource(resource_name=str(node.node_id), resource_type=kind)
         for kind in (BROKER_LOGGER_RESOURCE, BROKER_RESOURCE)
         if context.api_version >= 1 and kind in wanted
+        for node in services.nodes.reached(context.connection.listener)
     ]
     if context.api_version >= 1 and TOPIC_RESOURCE in wanted:
         found += [

@@ -264,7 +264,7 @@ def describe_cluster(
     """Describe the brokers of the cluster (KIP-700). Answered at once.
 
     v1: the kind of endpoint that is wanted; there are none of controllers here (MISMATCHED_ENDPOINT_TYPE). v2: fenced
-    brokers, of which there are none.
+    brokers: other nodes that have served, and do not now.
     """
     if request.endpoint_type != BROKERS:
         if request.endpoint_type == CONTROLLERS:
@@ -283,6 +283,19 @@ def describe_cluster(
                 broker_id=node.node_id, host=node.endpoint.host, port=node.endpoint.port, rack=node.rack
             )
             for node in services.nodes.reached(context.connection.listener)
-        ],
+        ]
+        + (_fenced(services, context.connection.listener) if request.include_fenced_brokers else []),
         cluster_authorized_operations=CLUSTER_OPERATIONS if with_operations else NOT_REQUESTED,
     )
+
+
+def _fenced(services: MetadataServices, listener: str) -> list[DescribeClusterBroker]:
+    """As they were reached when they served."""
+    return [
+        DescribeClusterBroker(
+            broker_id=node_id, host=one.host, port=one.port, rack=found.registration.rack, is_fenced=True
+        )
+        for node_id, found in services.cluster.image.brokers.items()
+        for one in found.registration.end_points
+        if found.fenced and one.name == listener
+    ]

@@ -1,5 +1,5 @@
-"""DescribeQuorum (55), UnregisterBroker (64), AddRaftVoter (80), RemoveRaftVoter (81): the members of the cluster,
-which is this node.
+"""DescribeQuorum (55), UnregisterBroker (64), AddRaftVoter (80), RemoveRaftVoter (81): the members of the cluster, and
+who votes, which is this node.
 
 Sentences as a running Kafka 4.3 gives them.
 """
@@ -15,6 +15,8 @@ from broker.api.permissions.of_administration import (
     UNREGISTER_BROKER,
 )
 from broker.api.services import WithCluster, WithEndpoints, WithEnvironment
+from broker.coordination.coordinators import CoordinatorError
+from coordinator.cluster.coordinator import Forgotten
 from protocol.errors import ErrorCode
 from protocol.internal_topics import CLUSTER_METADATA
 from protocol.messages.quorum import (
@@ -118,20 +120,27 @@ def _refused(index: int, error: ErrorCode, message: str) -> DescribeQuorumRespon
 
 
 @handles(UnregisterBrokerRequest, UnregisterBrokerResponse, versions=range(0, 1), guard=UNREGISTER_BROKER)
-def unregister_broker(
+async def unregister_broker(
     services: QuorumServices, context: RequestContext, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
-    """Have a broker that is gone for good forgotten: nobody is registered but this node (BROKER_ID_NOT_REGISTERED).
-    Answered at once.
+    """Have a broker that is gone for good forgotten. Answered when that is on the disk.
 
-    This node does not forget itself: INVALID_REQUEST. Kafka takes it, and has partitions without a leader until its
-    next start.
+    One that lives is not forgotten: INVALID_REQUEST. Kafka takes it, and has partitions without a leader until its next
+    start. Who is not known: BROKER_ID_NOT_REGISTERED.
     """
-    if request.broker_id == services.node_id:
-        message = f"Broker {request.broker_id} is this cluster's only one and cannot be unregistered."
-        return UnregisterBrokerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=message)
-    message = f"Broker ID {request.broker_id} is not currently registered"
-    return UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=message)
+    node_id = request.broker_id
+    try:
+        forgotten = await services.cluster.ask(lambda machine, ticket: machine.forget_broker(ticket, node_id))
+    except CoordinatorError as problem:
+        return UnregisterBrokerResponse(error_code=problem.error, error_message=None)
+    error, message = ErrorCode.NONE, None
+    if forgotten is Forgotten.NOT_KNOWN:
+        error, message = ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {node_id} is not currently registered"
+    elif forgotten is Forgotten.LIVES:
+        others = any(not one.fenced for other, one in services.cluster.image.brokers.items() if other != node_id)
+        why = "serves" if others else "is this cluster's only one"
+        error, message = ErrorCode.INVALID_REQUEST, f"Broker {node_id} {why} and cannot be unregistered."
+    return UnregisterBrokerResponse(error_code=error, error_message=message)
 
 
 @handles(AddRaftVoterRequest, AddRaftVoterResponse, versions=range(0, 2), guard=ADD_RAFT_VOTER)

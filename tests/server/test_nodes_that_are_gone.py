@@ -1,0 +1,69 @@
+"""What any of three nodes tells of the others, those that are gone too, and that one of these is forgotten for good."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tallystick
+from protocol.errors import ErrorCode
+from protocol.messages.configs import ListConfigResourcesRequest
+from protocol.messages.metadata import DescribeClusterRequest
+from protocol.messages.quorum import UnregisterBrokerRequest
+from protocol.schema import schema_of
+from tallystick.client.blocking_connection import BlockingConnection
+from tests.harness.confluent import SECONDS, wait_until
+
+LOGGERS, BROKERS = 8, 4
+Ask = Callable[[int, object], Any]
+
+
+@pytest.fixture
+def ask(nodes: tallystick.Broker) -> Ask:
+    """Ask this node and no other."""
+
+    def asked(node_id: int, request: object) -> Any:
+        host, _, port = nodes.node_addresses()[node_id].rpartition(":")
+        connection = BlockingConnection((host, int(port)), "test", timeout_s=SECONDS)
+        try:
+            version = connection.version_for(type(request))
+            connection.send(request, version)
+            return connection.receive(schema_of(type(request)).api_key, version)
+        finally:
+            connection.close()
+
+    return asked
+
+
+def told(ask: Ask, node_id: int, *, fenced: bool = False) -> dict[int, bool]:
+    """Whether it is fenced, of each node."""
+    answer = ask(
+        node_id, DescribeClusterRequest(include_cluster_authorized_operations=False, include_fenced_brokers=fenced)
+    )
+    return {one.broker_id: one.is_fenced for one in answer.brokers}
+
+
+def forget(ask: Ask, node_id: int, gone: int) -> ErrorCode:
+    return ErrorCode(ask(node_id, UnregisterBrokerRequest(broker_id=gone)).error_code)
+
+
+def test_each_names_the_settings_of_all(ask: Ask) -> None:
+    for node_id in (1, 2, 3):
+        answer = ask(node_id, ListConfigResourcesRequest(resource_types=[LOGGERS, BROKERS]))
+        found = [(one.resource_type, one.resource_name) for one in answer.config_resources]
+        assert found == [(kind, name) for kind in (LOGGERS, BROKERS) for name in "123"]
+
+
+def test_one_that_is_gone_is_told_of_until_it_is_forgotten(nodes: tallystick.Broker, ask: Ask) -> None:
+    gone = nodes.controller() % 3 + 1
+    asked = next(one for one in (1, 2, 3) if one not in (gone, nodes.controller()))
+    assert forget(ask, asked, gone) is ErrorCode.INVALID_REQUEST, "it lives"
+    assert told(ask, asked, fenced=True) == {1: False, 2: False, 3: False}
+    nodes.kill_node(gone)
+    wait_until(lambda: told(ask, asked, fenced=True).get(gone), "it is known to be gone")
+    assert gone not in told(ask, asked)
+    assert forget(ask, asked, gone) is ErrorCode.NONE
+    assert gone not in told(ask, asked, fenced=True), "whoever was answered knows it"
+    assert forget(ask, asked, gone) is ErrorCode.BROKER_ID_NOT_REGISTERED
+    nodes.start_node(gone)
+    wait_until(lambda: told(ask, asked) == {1: False, 2: False, 3: False}, "it is back")
