@@ -18,7 +18,7 @@ SERVED = --extra security --extra postgresql --extra s3 --extra telemetry --extr
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-console test-spark mutants lint format bench bench-cluster bench-watched bench-spark chaos simulate pipelines
-.PHONY: conformance audit nodes power-cuts fresh mutants-at-random jars jars-kafka jars-delta jars-tested spark-where-java wheel-spark docs lock clean man
+.PHONY: conformance audit nodes clients-of-nodes power-cuts fresh mutants-at-random jars jars-kafka jars-delta jars-tested spark-where-java wheel-spark docs lock clean man
 .PHONY: dist dist-compiled test-compiled sbom image docs-site test-containers image-spark
 
 help: ## Show this list
@@ -160,6 +160,12 @@ chaos: install jars-kafka ## Real processes killed, frozen and out of disk under
 
 nodes: install ## Several nodes over one PostgreSQL under clients of theirs, every one of which dies, leaves or stands still (ARGS="-k kills")
 	@TALLYSTICK_NODES_THOROUGH=1 $(BIN)/python -m pytest tests/shared_store/several_nodes $(ARGS)
+
+# Connect, Flink and the matrix of clients have brokers of their own.
+OF_CLIENTS = tests/clients tests/scenarios/test_scenarios_over_several.py tests/spark \
+	tests/conformance/test_java_client.py $(wildcard tests/conformance/test_franz_go*.py)
+clients-of-nodes: jars-tested ## The tests of clients, and the stories, told to a node of three (NODES=postgresql ARGS="tests/clients/test_groups.py")
+	@TALLYSTICK_TEST_NODES=$(or $(NODES),memory) TALLYSTICK_CONFORMANCE=whole $(BIN)/python -m pytest $(or $(ARGS),$(OF_CLIENTS))
 
 power-cuts: install ## A file system shut down under load, mounted again, looked at (root; ROUNDS=20 ARGS="--seed 7 --on xfs")
 	@TALLYSTICK_POWER_CUTS=whole $(BIN)/python -m pytest -n 2 tests/simulation/test_replaying.py

@@ -19,6 +19,18 @@ def test_nothing_acknowledged_comes_back_and_nothing_is_lost(own_broker: Callabl
     settled: set[int] = set()
     counted: dict[int, int] = {}
 
+    async def settle(member: Member, part: int) -> None:
+        """One of so many of what is handed out."""
+        handed = [one for one in await _wait_for_records(member) for one in range(one[0], one[1] + 1)]
+        assert not settled & set(handed), "acknowledged before"
+        assert len(handed) == len(set(handed))
+        for offset in handed:
+            counted[offset] = counted.get(offset, 0) + 1
+        for offset in random.sample(handed, len(handed) // part):
+            kind = random.choice((1, 3))
+            assert await member.say((offset, offset, [kind])) is ErrorCode.NONE
+            settled.add(offset)
+
     async def round_of(number: int, topic_id: bytes) -> bytes:
         connection = await Connection.connect("127.0.0.1", broker.port)
         shared = Shared(connection, "t", "g", topic_id)
@@ -26,15 +38,10 @@ def test_nothing_acknowledged_comes_back_and_nothing_is_lost(own_broker: Callabl
             await shared.begin()
             await shared.produce(*[3] * (RECORDS // 3))
         member = Member(shared, f"member-{number}")
-        handed = [one for one in await _wait_for_records(member) for one in range(one[0], one[1] + 1)]
-        assert not settled & set(handed), "acknowledged before"
-        assert len(handed) == len(set(handed))
-        for offset in handed:
-            counted[offset] = counted.get(offset, 0) + 1
-        for offset in random.sample(handed, len(handed) // 2) if number < ROUNDS else handed:
-            kind = random.choice((1, 3))
-            assert await member.say((offset, offset, [kind])) is ErrorCode.NONE
-            settled.add(offset)
+        await settle(member, 2 if number < ROUNDS else 1)
+        # Where another node leads, what the last member had is given back in its own time.
+        while number == ROUNDS and len(settled) < RECORDS:
+            await settle(member, 1)
         shared.abort()
         return shared.topic_id
 

@@ -63,7 +63,9 @@ def server(
     named_option = ["--advertised-listeners", advertised] if advertised_port else []
     if advertised_port and NODES:
         pytest.skip("there is one proxy, and there are three nodes")
-    return own(folder, ["--durability", durability, *options, *named_option])
+    # Over a database there is none but its own.
+    asked = [] if NODES == "postgresql" else ["--durability", durability]
+    return own(folder, [*asked, *options, *named_option])
 
 
 def own(folder: Path, options: Sequence[str], *, listeners: str = "") -> BrokerProcess:

@@ -260,8 +260,7 @@ class Engine:
                     break
                 await asyncio.sleep(PAUSE_S)
         found = await self.ask_console(MetadataRequest(topics=[MetadataRequestTopic(name="__transaction_state")]), 12)
-        self.names.node_id = found.controller_id if found.controller_id >= 0 else 1
-        self.names.node_id = found.brokers[0].node_id
+        self.names.node_ids = frozenset(one.node_id for one in found.brokers)
         self.names.base_epoch = found.topics[0].partitions[0].leader_epoch
         for _ in range(ATTEMPTS):  # the first block of producer ids may still be on its way
             answer = await self.ask_console(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1), 4)
@@ -325,10 +324,13 @@ class Engine:
 
     async def _serves(self, name: str, count: int) -> bool:
         """Whether the leaders know that they are; Kafka's metadata run ahead of them."""
-        partitions = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(count)]
-        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=partitions)])
-        answer = await self.ask_console(request, 7)
-        return not any(partition.error_code for topic in answer.topics for partition in topic.partitions)
+        for index in range(count):
+            partitions = [ListOffsetsPartition(partition_index=index, timestamp=-1)]
+            request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=partitions)])
+            answer = await self.ask_console(request, 7)
+            if answer.topics[0].partitions[0].error_code:
+                return False
+        return True
 
     async def _act(self, words: list[str]) -> list[str]:
         if words[0] in ("advance", "clock"):

@@ -9,7 +9,7 @@ epochs of leaders         E for the one that a topic has which is made now; E+1 
 and coordinators          -1 stays -1
 times                     T+5 five milliseconds after the story's own zero (times that a client gave), else `now`
 topics, groups, ids       each run puts a suffix behind them, which is taken away again; topic ids become names
-this node                 N
+this node, any of them    N
 messages for people       "…" where there is one, null where there is none
 throttle time, host,      left out
 port, cluster id
@@ -74,7 +74,7 @@ class Names:
     suffix: str
     zero_ms: int
     """The story's own zero of time."""
-    node_id: int = 1
+    node_ids: frozenset[int] = frozenset((1,))
     base_epoch: int = 0
     known: dict[str, dict[object, str]] = field(default_factory=lambda: {"P": {}, "M": {}, "S": {}, "D": {}})
     literals: set[object] = field(default_factory=lambda: {""})
@@ -170,7 +170,7 @@ def number(names: Names, field_name: str, value: int) -> str:
     if field_name in EPOCHS and value >= 0:
         delta = value - names.base_epoch
         return "E" if delta == 0 else f"E{delta:+d}"
-    if field_name in NODES and value == names.node_id:
+    if field_name in NODES and value in names.node_ids:
         return "N"
     if "timestamp" in field_name or field_name in ("log_append_time_ms", "transaction_start_time_ms"):
         return time(names, value)

@@ -214,7 +214,7 @@ def _resource(words: list[str], names: Names) -> Said:
     kind, name = RESOURCES[words[0]], value_of(names, words[1]) if len(words) > 1 else Literal("")
     if kind in (2, 32) and not isinstance(name, Literal):
         name = names.unique(name)
-    return {"resource_type": kind, "resource_name": str(names.node_id) if name == "N" else name}
+    return {"resource_type": kind, "resource_name": str(min(names.node_ids)) if name == "N" else name}
 
 
 def describe_configs(words: list[str], said: Said, version: int, names: Names) -> Said:
