@@ -18,7 +18,7 @@ SERVED = --extra security --extra postgresql --extra s3 --extra telemetry --extr
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-console test-spark mutants lint format bench bench-cluster bench-watched bench-spark chaos simulate pipelines
-.PHONY: conformance audit nodes clients-of-nodes power-cuts fresh mutants-at-random jars jars-kafka jars-delta jars-tested spark-where-java wheel-spark docs lock clean man
+.PHONY: cluster-chaos conformance audit nodes clients-of-nodes power-cuts fresh mutants-at-random jars jars-kafka jars-delta jars-tested spark-where-java wheel-spark docs lock clean man
 .PHONY: dist dist-compiled test-compiled sbom image docs-site test-containers image-spark
 
 help: ## Show this list
@@ -170,6 +170,9 @@ clients-of-nodes: jars-tested ## The tests of clients, and the stories, told to 
 power-cuts: install ## A file system shut down under load, mounted again, looked at (root; ROUNDS=20 ARGS="--seed 7 --on xfs")
 	@TALLYSTICK_POWER_CUTS=whole $(BIN)/python -m pytest -n 2 tests/simulation/test_replaying.py
 	@$(BIN)/python -m tests.chaos.power_cuts --rounds $(or $(ROUNDS),20) $(ARGS)
+
+cluster-chaos: install jars-kafka ## Three nodes over PostgreSQL with a standby, all of which fail under real clients (MINUTES=10 ARGS="--seed 7")
+	@$(BIN)/python -m tests.chaos.cluster --minutes $(or $(MINUTES),10) $(ARGS)
 
 oracle-chaos: install jars-kafka ## The same on Apache Kafka, as a control (MINUTES=10 ARGS="--seed 7")
 	@$(BIN)/python -m tests.chaos --kafka --minutes $(or $(MINUTES),10) $(ARGS)

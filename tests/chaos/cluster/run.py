@@ -45,7 +45,9 @@ class ClusterChaos(Chaos):
         return is_silent
 
     def _last_word(self, worker: str) -> float:
-        return (self.history_folder / f"{worker}.jsonl").stat().st_mtime
+        """Or when it was hired, of one that has said nothing yet."""
+        words, log = self.history_folder / f"{worker}.jsonl", self.folder / f"{worker}.log"
+        return (words if words.exists() else log).stat().st_mtime
 
     def _give_up(self, worker: str) -> None:
         self.workers[worker].kill()
