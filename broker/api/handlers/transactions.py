@@ -22,7 +22,7 @@ from broker.partitions.committing import Committing
 from coordinator.ports import ProducerIds
 from coordinator.transactions.answers import Identity
 from coordinator.transactions.fencing import Producer
-from coordinator.transactions.states import NO_EPOCH, NO_PRODUCER_ID, PartitionsByTopic, TopicPartitions
+from coordinator.transactions.states import NO_EPOCH, NO_PRODUCER_ID, NO_TOPIC_ID, PartitionsByTopic, TopicPartitions
 from protocol.errors import ErrorCode
 from protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
@@ -202,10 +202,12 @@ async def _look_up(
     fit = PartitionsByTopic()
     for wanted in topics:
         topic = services.topics.by_name(wanted.name)
+        # Of two nodes one may know already that a topic was made anew. No marker would go to the new one.
+        is_another = topic is not None and wanted.topic_id not in (NO_TOPIC_ID, topic.topic_id)
         for index in wanted.partitions:
             if topic is not None and topic.internal and version < BROKER_FORM:
                 results[wanted.name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif topic is None or not 0 <= index < len(topic.partitions):
+            elif topic is None or not 0 <= index < len(topic.partitions) or is_another:
                 results[wanted.name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 results[wanted.name, index] = ErrorCode.NONE

@@ -74,7 +74,10 @@ class PeerGate:
         added to it. Raises `CoordinatorError`."""
         if leader in (NOBODY, self._nodes.node_id):
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        topics = [AddPartitionsToTxnTopic(name=one.topic, partitions=list(one.partitions)) for one in partitions]
+        topics = [
+            AddPartitionsToTxnTopic(name=one.topic, partitions=list(one.partitions), topic_id=one.topic_id)
+            for one in partitions
+        ]
         transaction = AddPartitionsToTxnTransaction(
             transactional_id=transactional_id,
             producer_id=producer.producer_id,

@@ -73,6 +73,7 @@ def test_each_partition_has_its_answer(adds: bool) -> None:
     assert (node, version, sent.transactional_id, sent.verify_only) == (OTHER, 5, "tx", not adds)
     assert (sent.producer_id, sent.producer_epoch) == (7, 3)
     assert [(topic.name, topic.partitions) for topic in sent.topics] == [("a", [0, 1]), ("b", [2])]
+    assert [topic.topic_id for topic in sent.topics] == [one.topic_id for one in WANTED]
 
 
 @pytest.mark.parametrize("leader", [NOBODY, ME])

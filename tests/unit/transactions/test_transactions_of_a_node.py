@@ -15,7 +15,7 @@ from protocol.messages.transactions import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from tests.unit.transactions.node_rig import ask, in_a_node
+from tests.unit.transactions.node_rig import ask, in_a_node, init
 
 
 def transaction(name: str) -> AddPartitionsToTxnTransaction:
@@ -49,5 +49,32 @@ def test_many_share_a_commit(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> 
         )
         await ask(node, of_a_client, 3)
         assert begun[-1] == ("tx", HOLD_MS)
+
+    in_a_node(story, tmp_path)
+
+
+@pytest.mark.parametrize("verify_only", [False, True])
+def test_a_topic_that_was_made_anew_is_another_one(verify_only: bool, tmp_path: Any) -> None:
+    """One of two nodes knows of it already. The marker of the topic before goes to nobody, and what was written into
+    the new one would be ended by the next transaction of its producer, as that ends."""
+
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        here = node.topics.by_name("t")
+        assert here is not None
+
+        async def asked(topic_id: bytes, *, verify_only: bool) -> int:
+            one = transaction("tx")
+            one.producer_id, one.producer_epoch = identity.producer_id, identity.producer_epoch
+            one.verify_only, one.topics[0].topic_id = verify_only, topic_id
+            answer = await ask(node, AddPartitionsToTxnRequest(transactions=[one]), 5)
+            (result,) = answer.results_by_transaction[0].topic_results[0].results_by_partition
+            return int(result.partition_error_code)
+
+        assert await asked(here.topic_id, verify_only=False) == ErrorCode.NONE
+        for known in (here.topic_id, bytes(16)):
+            assert await asked(known, verify_only=verify_only) == ErrorCode.NONE
+        another = await asked(b"another".ljust(16), verify_only=verify_only)
+        assert another == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     in_a_node(story, tmp_path)
