@@ -7,3 +7,5 @@ CLUSTER_METADATA = "__cluster_metadata"
 """Clients never see this one."""
 INTERNAL_TOPICS = frozenset((CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE))
 """Those that Metadata calls internal."""
+OF_COORDINATORS = INTERNAL_TOPICS | {CLUSTER_METADATA}
+"""Where nothing is written but by coordinators and the controller."""

@@ -21,7 +21,7 @@ from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.shared.lanes import Begun, Lane
 from broker.shared.patience import Patience
-from protocol.internal_topics import CLUSTER_METADATA, INTERNAL_TOPICS
+from protocol.internal_topics import CLUSTER_METADATA, OF_COORDINATORS
 from protocol.schema import Buffer
 from storage.log import StorageFailed
 from storage.shared.read_memory import ReadMemory
@@ -110,8 +110,8 @@ class SharedCommits:
             self._lane_of(partition).wrote(partition)
 
     def _lane_of(self, partition: Partition) -> Lane:
-        goes_along = partition.topic in INTERNAL_TOPICS or partition.topic == CLUSTER_METADATA
-        return self._apart if self._store.keeps_apart and not goes_along else self._direct
+        is_apart = self._store.keeps_apart and partition.topic not in OF_COORDINATORS
+        return self._apart if is_apart else self._direct
 
     def publish(self, partition: Partition) -> None:
         """A writer is about to answer: it waits for the commit."""

@@ -7,8 +7,10 @@ Rule 2. The database decides what there is. What no row names is removed in the 
 Rule 3. What leaves, leaves the database first, for a list of what may be removed, then the bucket, then that list.
 Rule 4. The folder of a cluster in the bucket is called after the cluster, and says so in a file. The database knows
         which bucket it is: no node looks for objects in another.
+Rule 5. That file has the number of the last start, too. A database that does not know of it is a copy of the one that
+        does: it would use its names again, and remove what it does not know.
 
-    s3://bucket/folder/CLUSTER/cluster            whose this is
+    s3://bucket/folder/CLUSTER/cluster            whose this is, and the last start
     s3://bucket/folder/CLUSTER/0000001f/00000007  what the start 31 has brought as its seventh
 """
 
@@ -18,6 +20,7 @@ from collections.abc import Sequence
 from broker.shared.bucket import Bucket, NotThere, Place, Refusal
 from broker.shared.connections import Row
 from broker.shared.postgresql import PostgresqlStore
+from broker.shared.small_objects import WHOLE_BYTES, SmallObjects
 from protocol.schema import Buffer
 from storage.shared.store import (
     Incarnation,
@@ -34,7 +37,7 @@ SWEPT_AFTER_MS = 3_600_000
 OTHERS_SILENT_MS = 30_000
 """How long nodes that keep everything in the database have to be silent before another keeps objects apart."""
 MARK = "cluster"
-"""The file that says whose folder it is."""
+"""The file that says whose folder it is, and how many starts there were."""
 
 _STILL_HELD = "SELECT 1 AS it FROM object WHERE object_id = $1 AND live_runs > 0"
 _LEAVING = "SELECT upload FROM uploads_leaving($1)"
@@ -55,6 +58,7 @@ class ObjectsInS3(PostgresqlStore):
         self._bucket = Bucket(place) if bucket is None else bucket
         self._folder = ""
         """That of the cluster, once it is known."""
+        self._small = SmallObjects(self._whole)
         self._given_up: set[int] = set()
         """What was not brought, as far as this node knows."""
 
@@ -64,11 +68,11 @@ class ObjectsInS3(PostgresqlStore):
 
     async def cluster_id(self, wanted: str | None, drawn: str) -> str:
         found = await super().cluster_id(wanted, drawn)
+        self._folder = found
         try:
-            await self._try_bucket(found)
+            await self._try_bucket()
         except Refusal as refused:
             raise StoreRefused(str(refused)) from refused
-        self._folder = found
         return found
 
     async def _check_place(self) -> None:
@@ -77,27 +81,36 @@ class ObjectsInS3(PostgresqlStore):
         if placed not in (None, str(self._place)):
             raise StoreRefused(f"objects of this cluster lie in {placed}, and not in {self._place}")
 
-    async def _try_bucket(self, cluster_id: str) -> None:
+    async def _try_bucket(self) -> None:
         """Whether all can be done there that will have to be, and whether it is the bucket that it was. Raises
         `StoreRefused`, `StoreUnreachable`."""
-        bucket, mark = self._bucket, f"{cluster_id}/{MARK}"
-        size_bytes = len(cluster_id.encode())
-        if await self._placed() is not None:
-            try:
-                await bucket.get(mark, [(0, size_bytes)])
-            except NotThere as missing:
-                raise StoreRefused(
-                    f"objects of cluster {cluster_id} lie in {self._place}, and there are none: it is another bucket "
-                    "of that name, or they are gone"
-                ) from missing
-        await bucket.put(mark, cluster_id.encode())
-        if await bucket.get(mark, [(0, size_bytes)]) != [cluster_id.encode()]:
+        last = await self._last_start()
+        if last is None and await self._placed() is not None:
+            raise StoreRefused(
+                f"objects of cluster {self._folder} lie in {self._place}, and there are none: it is another bucket "
+                "of that name, or they are gone"
+            )
+        await self._sign(last or 0)
+        if await self._last_start() is None:
             raise StoreRefused(f"what is written to {self._place} cannot be read there")
-        async for _ in bucket.names(f"{cluster_id}/none"):
+        async for _ in self._bucket.names(f"{self._folder}/none"):
             break
-        await bucket.delete([f"{cluster_id}/none"])
+        await self._bucket.delete([f"{self._folder}/none"])
+
+    async def _last_start(self) -> int | None:
+        """The number that the file in the bucket has; None where there is none."""
+        wanted = _mark(self._folder, 0)
+        try:
+            (found,) = await self._bucket.get(f"{self._folder}/{MARK}", [(0, len(wanted))])
+        except NotThere:
+            return None
+        return int(found.rpartition(b" ")[2])
+
+    async def _sign(self, number: int) -> None:
+        await self._bucket.put(f"{self._folder}/{MARK}", _mark(self._folder, number))
 
     async def join(self, node_id: int, about: bytes) -> Incarnation:
+        assert self._folder, "it is known whose the folder is"
         row = await self._row("SELECT * FROM place_objects($1, $2, $3)", str(self._place), node_id, OTHERS_SILENT_MS)
         assert row is not None, "it always answers"
         if row["other"] is not None:
@@ -105,7 +118,22 @@ class ObjectsInS3(PostgresqlStore):
                 f"node {row['other']} lives, and keeps objects in the database: all nodes stop before the first starts "
                 "with tallystick.store.objects"
             )
-        return await super().join(node_id, about)
+        who = await super().join(node_id, about)
+        await self._check_history(who)
+        return who
+
+    async def _check_history(self, who: Incarnation) -> None:
+        """Rule 5."""
+        last = await self._last_start() or 0
+        row = await self._row("SELECT last_number FROM cluster")
+        assert row is not None, "the row is always there"
+        if last > row["last_number"]:
+            raise StoreRefused(
+                f"start {last} has begun over {self._place}, and the database knows of {row['last_number']} alone: it "
+                "is a copy, or was brought back from one. Where no other uses the bucket, have it go on behind that, "
+                f"with last_number = {last} in the table cluster"
+            )
+        await self._sign(max(last, who.number))
 
     # -- bringing --------------------------------------------------------------------------------------------
 
@@ -130,23 +158,32 @@ class ObjectsInS3(PostgresqlStore):
             else:
                 apart.setdefault(row["upload_id"], []).append(index)
         brought = await asyncio.gather(
-            *(self._bring(upload_id, [runs[index] for index in indexes]) for upload_id, indexes in apart.items())
+            *(
+                self._bring(upload_id, rows[indexes[0]]["size"], [runs[index] for index in indexes])
+                for upload_id, indexes in apart.items()
+            )
         )
         for indexes, whole in zip(apart.values(), brought, strict=True):
             found.update(zip(indexes, whole, strict=True))
         return [found[index] for index in range(len(rows))]
 
-    async def _bring(self, upload_id: int, runs: Sequence[StoredRun]) -> list[bytes]:
-        """The bytes of some runs of one object."""
+    async def _bring(self, upload_id: int, size_bytes: int, runs: Sequence[StoredRun]) -> list[bytes]:
+        """The bytes of some runs of one object, which has so many."""
+        stretches = [(one.run.position, one.run.size_bytes) for one in runs]
         try:
-            return await self._bucket.get(
-                self._name(upload_id), [(one.run.position, one.run.size_bytes) for one in runs]
-            )
+            if size_bytes > WHOLE_BYTES:
+                return await self._bucket.get(self._name(upload_id), stretches)
+            whole = await self._small.whole(upload_id, size_bytes)
+            return [whole[position : position + size] for position, size in stretches]
         except NotThere as missing:
             object_id = runs[0].object_id
             if await self._row(_STILL_HELD, object_id) is None:
                 raise ObjectMissing(f"object {object_id}") from missing
             raise ObjectLost(f"object {object_id}: {missing}, and logs hold runs of it") from missing
+
+    async def _whole(self, upload_id: int, size_bytes: int) -> bytes:
+        (whole,) = await self._bucket.get(self._name(upload_id), [(0, size_bytes)])
+        return whole
 
     # -- removing --------------------------------------------------------------------------------------------
 
@@ -177,3 +214,7 @@ class ObjectsInS3(PostgresqlStore):
             named = {row["upload_id"] for row in await self._rows(_NAMED, list(found))}
             await self._bucket.delete([name for upload_id, name in found.items() if upload_id not in named])
         await self._rows("UPDATE incarnation SET swept = true WHERE number = $1", number)
+
+
+def _mark(cluster_id: str, number: int) -> bytes:
+    return f"{cluster_id} {number:010d}\n".encode()

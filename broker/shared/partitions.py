@@ -12,12 +12,13 @@ from broker.process.logging import EventLog
 from broker.shared.bringing import LogSource, Own, tail_of
 from broker.shared.patience import Patience
 from coordinator.cluster.topic_rules import LONGEST_NAME, METADATA_TOPIC_ID
-from protocol.internal_topics import CLUSTER_METADATA
+from protocol.internal_topics import CLUSTER_METADATA, OF_COORDINATORS
 from storage.files import FilesBeside
 from storage.log import Log, LogConfig, LogDamaged, StorageFailed
 from storage.metadata_snapshots import SnapshotFolder
 from storage.shared.beside import FOLDER, Beside
 from storage.shared.kept_files import KeptFiles, KeptUnreadable
+from storage.shared.parts import PART_BATCHES, PART_RUNS
 from storage.shared.read_memory import ReadMemory
 from storage.shared.shared_log import SharedLog
 from storage.shared.store import Fenced, Incarnation, SharedStore, StoreRefused
@@ -59,7 +60,11 @@ class SharedPartitions(PartitionStore):
                 offset = beside.needed_from
                 tail = await patience.until_reached(lambda: tail_of(self._store, owned, offset, name))
                 now_ms = self._environment.wall_ms
-                log = SharedLog(name, owned, beside, tail, LogConfig(), memory=self._memory, now_ms=now_ms)
+                is_apart = self._store.keeps_apart and topic not in OF_COORDINATORS
+                runs = PART_RUNS if is_apart else PART_BATCHES
+                log = SharedLog(
+                    name, owned, beside, tail, LogConfig(), memory=self._memory, now_ms=now_ms, part_runs=runs
+                )
                 log.source = LogSource(log, self._store, self._own)
             except (KeptUnreadable, ValueError) as error:
                 log = LogDamaged(name, None, owned.first_offset, f"what was written down beside it: {error}")

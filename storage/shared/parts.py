@@ -1,6 +1,7 @@
 """The parts of a log in a shared store: what leaves as a whole, as segments do on a disk, by retention.
 
-A part ends where a checkpoint is wanted: after 16 MiB, ten thousand batches, or what segment.bytes and segment.ms say.
+A part ends where a checkpoint is wanted: after 16 MiB, ten thousand batches, or what segment.bytes and segment.ms say;
+and after a thousand runs, where each may be an object of its own that whoever opens the log has to bring.
 
     0                            version
     8192                         where the last one ended when this was written
@@ -20,6 +21,7 @@ PARTS_FILE = "parts"
 PART_BATCHES = 10_000
 """What a start replays at most, in one turn of the loop."""
 PART_BYTES = 16 << 20
+PART_RUNS = 1_000
 
 
 @dataclass(slots=True, eq=False)
@@ -44,13 +46,14 @@ class Part:
         self.batches += 1
         self.newest_ms = max(self.newest_ms, placed.max_timestamp_ms)
 
-    def is_over(self, placed: Placed, config: LogConfig, now_ms: int, name: str) -> bool:
+    def is_over(self, placed: Placed, config: LogConfig, now_ms: int, name: str, most_runs: int) -> bool:
         """Whether a batch belongs to the next one: as with segments, see `Segment.has_room`."""
         if not self.batches:
             return False
         is_large = self.size_bytes + placed.size_bytes > min(PART_BYTES, config.segment_bytes)
         age_ms = placed.max_timestamp_ms - self.first_ms if self.first_ms >= 0 else now_ms - self.begun_ms
-        return is_large or self.batches >= PART_BATCHES or age_ms > roll_age_ms(config, name, self.base_offset)
+        is_many = self.batches >= PART_BATCHES or self.runs >= most_runs
+        return is_large or is_many or age_ms > roll_age_ms(config, name, self.base_offset)
 
 
 def to_bytes(parts: list[Part], end_offset: int) -> bytes:

@@ -31,7 +31,7 @@ from storage.shared import lookup
 from storage.shared.beside import Beside
 from storage.shared.compacting import SharedCompactor
 from storage.shared.flush import SharedFlush
-from storage.shared.parts import Part, due_parts
+from storage.shared.parts import PART_BATCHES, Part, due_parts
 from storage.shared.read_memory import ReadMemory
 from storage.shared.replacement import Replacement, runs_of
 from storage.shared.resident import Resident
@@ -74,8 +74,9 @@ class SharedLog:
         *,
         memory: ReadMemory,
         now_ms: Callable[[], int],
+        part_runs: int = PART_BATCHES,
     ) -> None:
-        """`tail` is all that there is from `beside.needed_from` on."""
+        """`tail` is all that there is from `beside.needed_from` on; a part has `part_runs` at most, about."""
         self.name, self.owned, self.config = name, owned, config
         self.source: Source | None = None
         self.on_readable: Callable[[], None] = _nothing
@@ -87,7 +88,7 @@ class SharedLog:
         self.bytes_written = 0
         self.checkpoint_wanted = False
         self.beside = beside
-        self._memory, self._now_ms = memory, now_ms
+        self._memory, self._now_ms, self._part_runs = memory, now_ms, part_runs
         self._observers: list[LogObserver] = []
         self._flush: SharedFlush | None = None
         self._replacement: Replacement | None = None
@@ -118,7 +119,7 @@ class SharedLog:
         self._check_healthy()
         pieces, placed = stamp(batches, base_offset := self.end_offset, leader_epoch)
         for number, batch in enumerate(placed):
-            if self.parts[-1].is_over(batch, self.config, self._now_ms(), self.name):
+            if self.parts[-1].is_over(batch, self.config, self._now_ms(), self.name, self._part_runs):
                 self.roll()
             self._take(b"".join(pieces[2 * number : 2 * number + 2]), batch)
         if placed:

@@ -33,7 +33,7 @@ class BringingFirst(ObjectsInS3):
     """See the head of this file."""
 
     async def _know_the_cluster(self) -> None:
-        if not self._folder:
+        if not self._folder:  # A story may do without it.
             await self.cluster_id(None, "drawn")
 
     async def join(self, node_id: int, about: bytes) -> Incarnation:

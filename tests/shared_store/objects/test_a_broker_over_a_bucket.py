@@ -74,6 +74,7 @@ def test_coordinators_go_on_while_the_bucket_is_away(nodes: NodesApart) -> None:
     make_topic(node.bootstrap, "t")
     producer = producer_of(node.bootstrap)
     committed = list(transactions(producer, "t", range(1, 5)))
+    nodes.wait_until(lambda: everything(node.bootstrap, "t") == of(committed), "its markers are in the bucket, too")
     nodes.line.cut()
     producer.begin_transaction()
     producer.produce("t", b"5a")

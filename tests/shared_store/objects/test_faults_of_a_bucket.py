@@ -102,7 +102,7 @@ def test_what_is_brought_lies_under_the_cluster_and_the_start(tell: Callable[...
         await scene.commit(0, await scene.bring(0))
         assert scene.names() == [scene.name(0)]
         assert scene.looking.bytes_of(scene.name(0)) == b"0123456789"
-        assert scene.looking.bytes_of(f"{CLUSTER}/cluster") == CLUSTER.encode()
+        assert scene.looking.bytes_of(f"{CLUSTER}/cluster") == f"{CLUSTER} {scene.who.number:010d}\n".encode()
         assert await read_of(scene.store, object_of(scene.who, 0), 3, 4) == b"3456"
 
     tell(story)
@@ -136,6 +136,22 @@ def test_a_write_that_fails_is_tried_once_and_made_again_under_another_name(
 async def until(happened: Callable[[], bool]) -> None:
     while not happened():
         await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(("size_bytes", "requests"), [(1_000, 1), (400_000, 3)])
+def test_a_small_object_is_brought_once_and_of_a_large_one_what_is_wanted(
+    size_bytes: int, requests: int, tell: Callable[..., None]
+) -> None:
+    async def story(scene: Scene) -> None:
+        data = bytes(range(250)) * (size_bytes // 250)
+        upload = await scene.store.upload(scene.who, object_of(scene.who, 0), [data])
+        await scene.commit(0, upload)
+        before = scene.line.asked["GET"]
+        for position in (0, size_bytes // 2, size_bytes - 100):
+            assert await read_of(scene.store, object_of(scene.who, 0), position, 100) == data[position : position + 100]
+        assert scene.line.asked["GET"] == before + requests
+
+    tell(story)
 
 
 @pytest.mark.parametrize("fault", [Fault.FAILS, Fault.ANSWER_LOST])

@@ -144,6 +144,26 @@ def test_a_bucket_of_that_name_without_the_objects_is_another(tell: Callable[[St
     tell(story)
 
 
+def test_a_copy_of_the_database_is_found_out_by_the_starts_that_it_does_not_know(
+    tell: Callable[[Story], None],
+) -> None:
+    async def story(clusters: Clusters) -> None:
+        store = clusters.apart()
+        await opened(store)
+        await store.join(1, b"")
+        assert clusters.looking.bytes_of("drawn/cluster") == b"drawn 0000000001\n"
+        clusters.looking.put("drawn/cluster", b"drawn 0000000009\n")
+        copy = clusters.apart()
+        await opened(copy)
+        with pytest.raises(StoreRefused, match=r"start 9 has begun over s3://bucket/\w+, and the database knows of 2"):
+            await copy.join(2, b"")
+        await clusters.postgresql.sql("UPDATE cluster SET last_number = 9", schema=clusters.schema)
+        assert (await copy.join(2, b"")).number == 10
+        assert clusters.looking.bytes_of("drawn/cluster") == b"drawn 0000000010\n"
+
+    tell(story)
+
+
 def test_credentials_that_are_refused_end_the_start(
     postgresql: PostgresqlServer, versitygw: S3Server, schema: str
 ) -> None:
@@ -234,9 +254,8 @@ def test_a_story_that_stops_before_a_bucket_is_known_is_a_bug(
         shared = SharedS3(postgresql, schema, moto.port, kind=ObjectsInS3)
         try:
             await shared.store.open()
-            who = await shared.objects.join(1, b"")
             with pytest.raises(AssertionError, match="it is known whose the folder is"):
-                await shared.objects.upload(who, object_of(who, 1), DATA)
+                await shared.objects.join(1, b"")
         finally:
             await shared.close()
 

@@ -319,6 +319,16 @@ def test_a_log_that_waits_for_too_much_takes_no_writes() -> None:
     assert owner.memory.pending_bytes == 0
 
 
+def test_a_part_is_over_after_so_many_runs() -> None:
+    """However small they are: whoever opens the log has to bring each."""
+    owner = Owner(StoreInMemory(lambda: 0))
+    owner.log._part_runs = 3
+    for _ in range(8):
+        owner.log.append(batch(1), leader_epoch=0)
+        owner.commit()
+    assert owner.log.segment_bases() == [0, 3, 6]
+
+
 def test_a_replay_of_what_is_not_in_memory_is_refused() -> None:
     store = StoreInMemory(lambda: 0)
     owner = Owner(store, memory_bytes=1)
