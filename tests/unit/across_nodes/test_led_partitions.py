@@ -204,7 +204,7 @@ def test_a_log_that_is_being_committed_is_released_later() -> None:
         await world.assign({0: (ME, 4)})
         world.busy = 2
         await world.assign({0: (OTHER, 5)})
-        assert world.busy == 1
+        assert world.busy <= 1, "it was asked at once"
         while world.busy >= 0:
             await asyncio.sleep(0.001)
 
