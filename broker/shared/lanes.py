@@ -33,7 +33,9 @@ class Lane:
         """`on_end` is called when a cycle has ended, with what it has failed with; `waiting_bytes` says how much waits,
         about."""
         self.dirty: dict[Partition, None] = {}
-        self.cycles: set[asyncio.Task[None]] = set()
+        self.cycles: dict[int, asyncio.Task[None]] = {}
+        """Those that go on, in the order in which they began."""
+        self._begun = 0
         self._most_bytes = most_bytes
         self._at_once = at_once
         self._run = run
@@ -51,9 +53,10 @@ class Lane:
             self._enough.set()
 
     def _start(self) -> None:
-        self.cycles.add(asyncio.get_running_loop().create_task(self._cycle()))
+        self._begun += 1
+        self.cycles[self._begun] = asyncio.get_running_loop().create_task(self._cycle(self._begun))
 
-    async def _cycle(self) -> None:
+    async def _cycle(self, number: int) -> None:
         failed: Exception | None = None
         try:
             while self.dirty:
@@ -67,9 +70,7 @@ class Lane:
         except Exception as error:  # noqa: BLE001  whoever made the lane is told
             failed = error
         finally:
-            task = asyncio.current_task()
-            assert task is not None
-            self.cycles.discard(task)
+            del self.cycles[number]
             self._on_end(failed)
 
     async def _linger(self) -> None:
@@ -96,5 +97,5 @@ class Lane:
 
     def abandon(self) -> None:
         """Nothing more is committed."""
-        for task in self.cycles:
+        for task in self.cycles.values():
             task.cancel()

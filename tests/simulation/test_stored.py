@@ -11,10 +11,10 @@ import pytest
 from broker.partitions.partition import Partition
 from storage.shared.memory_store import StoreInMemory
 from storage.shared.resident import Resident
-from storage.shared.store import LogChange
+from storage.shared.store import LogChange, StoreUnreachable, Upload
 from tests.simulation.run import run_stored
 from tests.simulation.simulation import run
-from tests.simulation.stored import Line, draw_line, draw_stored
+from tests.simulation.stored import DistantStore, Line, draw_line, draw_stored
 
 SEEDS = 100
 AT_ONCE = 25
@@ -65,12 +65,28 @@ def _bounds_without_what_is_beside() -> Planted:
     return mock.patch.object(StoreInMemory, "_change", change)
 
 
+def _what_does_not_come_passes_for_brought() -> Planted:
+    """The bytes that are found there later are not those that were to be."""
+
+    async def upload(self: DistantStore, who: Any, upload_id: int, data: Any) -> Upload:
+        try:
+            return await true(self, who, upload_id, data)
+        except StoreUnreachable:
+            size_bytes = sum(map(len, data))
+            self._model._uploads[upload_id] = bytes(size_bytes)
+            return Upload(upload_id, size_bytes)
+
+    true = DistantStore.upload
+    return mock.patch.object(DistantStore, "upload", upload)
+
+
 DEFECTS: dict[str, Callable[[], Planted]] = {
     "what was given up passes for made": _given_up_passes_for_made,
     "what was made passes for given up": _made_passes_for_given_up,
     "records are visible before they are committed": _visible_before_it_is_committed,
     "what waits for its commit is forgotten": _uncommitted_is_forgotten,
     "a start moves without what makes it possible": _bounds_without_what_is_beside,
+    "what does not come passes for brought": _what_does_not_come_passes_for_brought,
 }
 """That a process commits after its end is for `test_several_nodes`: one that starts again has asked the store so much
 before it serves that what its earlier life had under way has arrived by then."""
