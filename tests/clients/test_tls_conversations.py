@@ -19,6 +19,7 @@ from protocol.messages.configs import (
 )
 from protocol.messages.metadata import ApiVersionsRequest
 from tallystick import Broker
+from tests.harness.broker import NODE_COUNT
 from tests.harness.certificates import HOSTS, Certificates
 from tests.harness.confluent import wait_until
 from tests.harness.secure_broker import SecureBroker, secure_broker
@@ -26,6 +27,8 @@ from tests.server.wire import Wire
 
 BROKER, SET = 4, 0
 PREFIX = "listener.name.secure."
+SHOWS = str(NODE_COUNT)
+"""The node behind the address."""
 KEYSTORE = f"{PREFIX}ssl.keystore.location"
 VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
 
@@ -44,7 +47,7 @@ class Place:
     def open(self, context: ssl.SSLContext | None = None) -> Wire:
         return Wire(cast(Broker, SimpleNamespace(bootstrap=self.broker.open_bootstrap)), tls=context)
 
-    def alter(self, name: str, value: str, *, of: str = "1", validate_only: bool = False) -> int:
+    def alter(self, name: str, value: str, *, of: str = SHOWS, validate_only: bool = False) -> int:
         """The error code."""
         setting = IncrementalAlterConfigsRequestAlterableConfig(name=name, config_operation=SET, value=value)
         resource = IncrementalAlterConfigsRequestAlterConfigsResource(
@@ -113,14 +116,14 @@ def test_who_speaks_tls_where_nobody_does_is_disconnected(place: Place) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "of"),
     [
-        (KEYSTORE, "/nowhere.pem", "1"),
-        (KEYSTORE, "another", "1"),
-        (KEYSTORE, "fewer", "1"),
+        (KEYSTORE, "/nowhere.pem", SHOWS),
+        (KEYSTORE, "another", SHOWS),
+        (KEYSTORE, "fewer", SHOWS),
         (KEYSTORE, "alice", ""),
-        ("ssl.keystore.location", "server", "1"),
+        ("ssl.keystore.location", "server", SHOWS),
         ("ssl.keystore.location", "server", ""),
-        (f"{PREFIX}ssl.truststore.location", "/nowhere.pem", "1"),
-        (f"{PREFIX}ssl.client.auth", "maybe", "1"),
+        (f"{PREFIX}ssl.truststore.location", "/nowhere.pem", SHOWS),
+        (f"{PREFIX}ssl.client.auth", "maybe", SHOWS),
     ],
 )
 def test_what_is_refused_changes_nothing(place: Place, name: str, value: str, of: str) -> None:
