@@ -41,9 +41,6 @@ OF_ONE_BROKER = {
         "operators: An operator aborts with an epoch that the producer has not reached",
         "operators: A coordinator epoch of the future",
     ),
-    "nodes are charged by the quota of whom they log in as, which is that of the story": (
-        "quotas: What changes more than its quota is refused, to clients that know why",
-    ),
 }
 LEFT_OUT = {name for names in OF_ONE_BROKER.values() for name in names}
 AT_A_FIRST_START = "share-groups"

@@ -116,7 +116,7 @@ DEFECTS: dict[str, tuple[Callable[[], Planted], tuple[int, ...]]] = {
     "a marker that was refused passes for written": (_not_the_leader_passes_for_written, (0, 12)),
     "a batch passes without the coordinator": (_nobody_is_asked_elsewhere, (3, 4)),
     "a claim under the epoch of another life is good": (_claims_of_another_life_are_good, (46, 22)),
-    "who was replaced goes on reading": (_replaced_nodes_go_on_reading, (23, 79)),
+    "who was replaced goes on reading": (_replaced_nodes_go_on_reading, (135, 186)),
     "a coordinator that was replaced goes on answering": (_replaced_coordinators_go_on_answering, (79,)),
 }
 """Each with seeds that have noticed it: with other timing, others do."""
