@@ -36,7 +36,7 @@ class Troubles:
             self._end_connections: 2,
             self._database_stands_still: 1.5,
             self._database_crashes: 1,
-            self._fail_over: 1,
+            self._fail_over: 2,
             self._kill_all: 0.5,
         }
 
