@@ -25,6 +25,7 @@ from protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
 )
 from protocol.messages.features import UpdateFeaturesRequest
+from protocol.messages.placement import AlterPartitionReassignmentsRequest
 from protocol.messages.quorum import DescribeQuorumRequest, UnregisterBrokerRequest
 from protocol.messages.sasl import AlterUserScramCredentialsRequest
 from protocol.schema import schema_of
@@ -33,6 +34,7 @@ FORWARDED = frozenset(
     schema_of(one).api_key
     for one in (
         AlterClientQuotasRequest,
+        AlterPartitionReassignmentsRequest,
         AlterUserScramCredentialsRequest,
         CreateAclsRequest,
         DeleteAclsRequest,

@@ -1,5 +1,6 @@
 """ElectLeaders (43), AlterPartitionReassignments (45), ListPartitionReassignments (46): which brokers have and lead
-partitions. Here one has and leads all of them, so what is asked for is there already, or cannot be.
+partitions. A partition has one replica, the node that leads it: where this node is alone what is asked for is there
+already, or cannot be; of several nodes another one may be given it.
 
 Sentences as a running Kafka 4.3 gives them.
 """
@@ -16,7 +17,8 @@ from broker.api.permissions.of_administration import (
     elections_refused,
     reassignments_refused,
 )
-from broker.api.services import WithEnvironment, WithNodes, WithTopics
+from broker.api.services import WithCluster, WithEnvironment, WithNodes, WithTopics
+from broker.coordination.coordinators import CoordinatorError
 from protocol.errors import ErrorCode
 from protocol.messages.placement import (
     AlterPartitionReassignmentsRequest,
@@ -37,7 +39,11 @@ ELECTION_TYPES = (0, 1)
 NOT_NEEDED = "Leader election not needed for topic partition."
 
 
-class PlacementServices(WithEnvironment, WithNodes, WithTopics, Protocol):
+Given = tuple[bytes, int, int]
+"""The topic id and the index of a partition, and the node that gets it."""
+
+
+class PlacementServices(WithCluster, WithEnvironment, WithNodes, WithTopics, Protocol):
     """What these handlers use of the node."""
 
 
@@ -93,18 +99,23 @@ async def elect_leaders(
 async def alter_partition_reassignments(
     services: PlacementServices, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    """Give partitions other replicas (KIP-455): this node alone, which they have, changes nothing. Answered at once.
+    """Give partitions other replicas (KIP-455): of several nodes another one, which leads it from then on. Answered
+    when that is decided: a reassignment is never under way.
 
-    Any other list is INVALID_REPLICA_ASSIGNMENT; null, which ends a reassignment, finds none. A `timeout_ms` that is
-    over before it begins is REQUEST_TIMED_OUT. v1: whether the number of replicas may change, which it cannot.
+    A list of several, or of a node that does not serve, is INVALID_REPLICA_ASSIGNMENT; null, which ends a reassignment,
+    finds none. A `timeout_ms` that is over before it begins is REQUEST_TIMED_OUT. v1: whether the number of replicas
+    may change, which it cannot.
     """
     if not request.topics:  # In Kafka's words, whatever else is in the request.
         return AlterPartitionReassignmentsResponse(error_message="", responses=[])
     time_slice = services.environment.time_slice()
     if request.timeout_ms <= 0:
         return await reassignments_refused(request, ErrorCode.REQUEST_TIMED_OUT, None, time_slice)
+    if not (services.nodes.is_alone or services.cluster.leads):
+        return await reassignments_refused(request, ErrorCode.NOT_CONTROLLER, None, time_slice)
     known = {node.node_id for node in services.nodes.reached(context.connection.listener)}
     topics: list[ReassignableTopicResponse] = []
+    given: list[Given] = []
     for one in request.topics:
         found = services.topics.by_name(one.name)
         count = None if found is None else len(found.partitions)
@@ -114,20 +125,27 @@ async def alter_partition_reassignments(
             wanted: ReassignablePartition, name: str = one.name, count: int | None = count, topic_id: bytes = topic_id
         ) -> ReassignablePartitionResponse:
             leader = services.nodes.leader(topic_id, wanted.partition_index)[0]
-            error, message = _reassigned(wanted, name, count, leader, known)
+            error, message = _reassigned(wanted, name, count, known)
+            if wanted.replicas and error is ErrorCode.NONE and wanted.replicas != [leader]:
+                given.append((topic_id, wanted.partition_index, wanted.replicas[0]))
             return ReassignablePartitionResponse(
                 partition_index=wanted.partition_index, error_code=error, error_message=message
             )
 
         partitions = await time_slice.each(result_of, one.partitions)
         topics.append(ReassignableTopicResponse(name=one.name, partitions=partitions))
+    if given:
+        try:
+            await services.cluster.ask(lambda machine, ticket: machine.elect(ticket, given))
+        except CoordinatorError as refused:
+            return await reassignments_refused(request, refused.error, None, time_slice)
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, responses=topics
     )
 
 
 def _reassigned(
-    wanted: ReassignablePartition, name: str, count: int | None, leader: int, known: Set[int]
+    wanted: ReassignablePartition, name: str, count: int | None, known: Set[int]
 ) -> tuple[ErrorCode, str | None]:
     """What comes of one. `count` partitions has the topic, None where there is none; `known` are the nodes."""
     index = wanted.partition_index
@@ -137,11 +155,11 @@ def _reassigned(
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}."
     if wanted.replicas is None:
         return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None
-    problem = _problem(wanted.replicas, leader, known)
+    problem = _problem(wanted.replicas, known)
     return (ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem) if problem else (ErrorCode.NONE, None)
 
 
-def _problem(replicas: Sequence[int], leader: int, known: Set[int]) -> str:
+def _problem(replicas: Sequence[int], known: Set[int]) -> str:
     """Why a partition cannot have these replicas; empty where it can."""
     if not replicas:
         return "The manual partition assignment includes an empty replica list."
@@ -151,9 +169,7 @@ def _problem(replicas: Sequence[int], leader: int, known: Set[int]) -> str:
     strange = next((replica for replica in ordered if replica not in known), None)
     if strange is not None:
         return f"The manual partition assignment includes broker {strange}, but no such broker is registered."
-    return (
-        "" if ordered == [leader] else f"A partition has the node that leads it, here {leader}, and no other replica."
-    )
+    return "" if len(ordered) == 1 else "A partition has one replica, the node that leads it."
 
 
 @handles(
