@@ -9,6 +9,7 @@ from protocol.messages.produce import PartitionProduceResponse
 from tests.simulation.clients.idempotent import overtaken
 from tests.simulation.clients.sending import Batch
 from tests.simulation.history import History, Place
+from tests.simulation.nodes.run import run_several
 from tests.simulation.plan import draw
 from tests.simulation.shape import FaultPlan
 from tests.simulation.simulation import run
@@ -52,6 +53,22 @@ def test_the_first_batch_is_refused_and_the_second_accepted() -> None:
 def test_everything_else_is_a_wrong(refused: Batch, behind: Batch) -> None:
     """I21, I46: a producer that did everything right is not refused."""
     assert not overtaken(refused, [refused, behind], [])
+
+
+def test_another_node_has_heard_of_the_one_behind() -> None:
+    """The first is with a node that was replaced before it could commit it."""
+    first, behind = batch(-1, OUT_OF_ORDER), batch(0, sequence=1)
+    assert overtaken(first, [first, behind], [], several=True)
+    assert not overtaken(first, [first, batch(-1, AGAIN, sequence=1)], [], several=True), "nothing was let in"
+    heard = batch(OUT_OF_ORDER)
+    assert not overtaken(heard, [heard, behind], [], several=True), "it was heard at once"
+
+
+def test_the_run_in_which_another_node_has_heard_of_the_one_behind() -> None:
+    """A node was cut off from the store before the first batch of a producer was brought to the bucket."""
+    result = run_several(217)
+    assert result.hits["producer.overtaken"]
+    assert result.violations == []
 
 
 def test_a_late_copy_arrives_first_after_a_power_cut() -> None:

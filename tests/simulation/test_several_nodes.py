@@ -3,6 +3,7 @@ seed notices."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -21,6 +22,7 @@ from storage.shared.memory_store import StoreInMemory
 from tests.simulation.nodes.plan import draw_several
 from tests.simulation.nodes.run import run_several
 from tests.simulation.run import run_nodes
+from tests.simulation.stored import draw_line
 
 SEEDS = 50
 AT_ONCE = 10
@@ -126,4 +128,6 @@ DEFECTS: dict[str, tuple[Callable[[], Planted], tuple[int, ...]]] = {
 def test_a_planted_defect_is_noticed(name: str) -> None:
     plant, seeds = DEFECTS[name]
     with plant():
-        assert any(run_several(seed, NODES).violations for seed in (*seeds, *range(TRIED))), "nobody noticed"
+        lines = [(seed, line) for seed in seeds for line in (draw_line(seed), replace(draw_line(seed), bucket=None))]
+        lines += [(seed, draw_line(seed)) for seed in range(TRIED)]
+        assert any(run_several(seed, NODES, line=line).violations for seed, line in lines), "nobody noticed"

@@ -45,7 +45,11 @@ async def run(world: World, plan: ClientPlan) -> None:
             # A producer that was forgotten may be refused: a repeated batch was taken for its first.
             breaks = world.history.ends + world.history.serves
             if world.history.forgets_producers_ms is None and overtaken(
-                refused.batch, batches, breaks, lossy=_loses_requests(world.plan)
+                refused.batch,
+                batches,
+                breaks,
+                lossy=_loses_requests(world.plan),
+                several=len(world.ports) > 1,
             ):
                 for write in refused.batch.writes:
                     write.overtaken = True
@@ -60,7 +64,9 @@ async def run(world: World, plan: ClientPlan) -> None:
         await asyncio.sleep(random.choice((0.0, 0.002, 0.02, 0.1)))
 
 
-def overtaken(refused: Batch, batches: list[Batch], breaks: list[int], *, lossy: bool = False) -> bool:
+def overtaken(
+    refused: Batch, batches: list[Batch], breaks: list[int], *, lossy: bool = False, several: bool = False
+) -> bool:
     """Whether one that was on the way behind the producer's first batch for a partition was let in before it: a
     partition that knows nothing of a producer takes any sequence. Kafka's does too; only where there are transactions
     is the first one waited for (KAFKA-14920, KAFKA-18202).
@@ -68,7 +74,8 @@ def overtaken(refused: Batch, batches: list[Batch], breaks: list[int], *, lossy:
     The first got a retriable error; or it was lost on its way, or the broker ended before it was in the log, or did not
     serve when it was sent, or a power cut took all of them from the disk, unacknowledged, and a late copy of the other,
     from the network, was there before the client. `breaks` are the times when the broker ended and when it served
-    again; `lossy`: requests may be lost without that.
+    again; `lossy`: requests may be lost without that. Of `several` nodes one may have had the first, and have been
+    replaced before that was committed, and another the one behind it, before the first was sent again.
     """
     if refused.code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or refused.writes[0].sequence:
         return False
@@ -77,7 +84,8 @@ def overtaken(refused: Batch, batches: list[Batch], breaks: list[int], *, lossy:
     if interrupted and any(batch.writes[0].sends > batch.attempts for batch in behind):
         return True
     # Acknowledged, or nobody knows.
-    return refused.turned_away and any(batch.code == ErrorCode.NONE for batch in behind)
+    went_elsewhere = several and refused.attempts > 1
+    return (refused.turned_away or went_elsewhere) and any(batch.code == ErrorCode.NONE for batch in behind)
 
 
 def _loses_requests(plan: Plan) -> bool:
