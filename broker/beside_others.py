@@ -74,6 +74,7 @@ class BesideOthers:
             endpoints,
             controller=lambda: membership.controller_id,
             caught_up=membership.caught_up,
+            now_ms=self._environment.monotonic_ms,
         )
         self._peers, self._nodes = self._make_peers(nodes), nodes
         self._gate = PeerGate(nodes, self._peers, self._own)

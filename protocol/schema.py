@@ -21,6 +21,9 @@ C = TypeVar("C", bound=type)
 INT16_MAX = 32767
 NEVER = INT16_MAX
 """A version no message reaches: "not flexible in any version", "never nullable"."""
+OWN_TAG = 10_000
+"""The number of a tagged field (KIP-482) that Kafka's message does not have: far above Kafka's, which counts its own up
+from 0, and passes over tags that it does not know."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ own up from 0: Kafka's readers and tools pass over tags that they do not know.
 """
 
 from protocol.schema import (
+    OWN_TAG,
     Bool,
     Bytes,
     Float64,
@@ -20,8 +21,6 @@ from protocol.schema import (
     message,
     struct,
 )
-
-OWN_TAG = 10_000
 
 
 @message(kind=Kind.DATA, api_key=2, versions=range(0, 1), flexible=0)

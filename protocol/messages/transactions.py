@@ -1,6 +1,6 @@
 """Producer ids and transactions: clients, coordinator, partition leaders and operators."""
 
-from protocol.schema import Bool, Int8, Int16, Int32, Int64, Kind, String, Uuid, field, message, struct
+from protocol.schema import OWN_TAG, Bool, Int8, Int16, Int32, Int64, Kind, String, Uuid, field, message, struct
 
 
 @message(kind=Kind.REQUEST, api_key=22, versions=range(0, 7), flexible=2)
@@ -23,16 +23,12 @@ class InitProducerIdResponse:
     ongoing_txn_producer_epoch: Int16 = field(since=6, default=-1)
 
 
-TAG_OF_OURS = 10_000
-
-
 @struct
 class AddPartitionsToTxnTopic:
     name: String
     partitions: list[Int32]
-    topic_id: Uuid = field(since=4, tag=TAG_OF_OURS, default=bytes(16))
-    """That of the topic which the asking node has by this name; not in Kafka's message. The number is far above those
-    of Kafka, which counts up from 0 and passes over tags that it does not know."""
+    topic_id: Uuid = field(since=4, tag=OWN_TAG, default=bytes(16))
+    """That of the topic which the asking node has by this name; not in Kafka's message."""
 
 
 @struct

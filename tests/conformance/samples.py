@@ -15,7 +15,7 @@ from coordinator.transactions import records as transaction_records
 from protocol.errors import ErrorCode
 from protocol.framing import REQUESTS, RESPONSES
 from protocol.messages import header
-from protocol.schema import FieldSchema, Kind, Primitive, fields_of, schema_of
+from protocol.schema import OWN_TAG, FieldSchema, Kind, Primitive, fields_of, schema_of
 
 _WIDTHS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 _LAST_COMMON_ERROR = ErrorCode.TRANSACTION_ABORTABLE
@@ -47,14 +47,20 @@ def kind_of(cls: type) -> Kind:
 
 
 def sample(cls: type, version: int, rng: random.Random) -> Any:
-    """A message that uses whatever the version carries."""
-    return cls(**{field.name: _value(field, version, rng) for field in fields_of(cls) if field.in_version(version)})
+    """A message that uses whatever the version carries, but for what is not in Kafka's."""
+    fields = [field for field in fields_of(cls) if field.in_version(version) and not _is_ours(field)]
+    return cls(**{field.name: _value(field, version, rng) for field in fields})
+
+
+def _is_ours(field: FieldSchema) -> bool:
+    """What nodes tell each other in a tag of their own (KIP-482), which others pass over."""
+    return field.spec.tag is not None and field.spec.tag >= OWN_TAG
 
 
 def carried(message: Any, version: int) -> Iterator[tuple[FieldSchema, Any]]:
     """The fields of a message that a version carries, with their values."""
     for field in fields_of(type(message)):
-        if field.in_version(version):
+        if field.in_version(version) and not _is_ours(field):
             yield field, getattr(message, field.name)
 
 

@@ -109,11 +109,11 @@ async def metadata(services: MetadataServices, context: RequestContext, request:
     time_slice = services.environment.time_slice()
     topics: list[MetadataResponseTopic] = []
     if request.topics is None or (context.api_version == 0 and not request.topics):
-        reached = services.nodes.reached(context.connection.listener)
+        listed = services.nodes.listed(context.connection.listener)
         for topic in services.topics.all():
-            topics.append(await _described(services, topic, request, reached, time_slice))
+            topics.append(await _described(services, topic, request, listed, time_slice))
             await time_slice.give_way()
-        return _answer(services, request, reached, topics)
+        return _answer(services, request, listed, topics)
     named: dict[tuple[bytes, str | None], MetadataRequestTopic] = {}
     by_id = nameless = False
     for one in request.topics:
@@ -128,12 +128,12 @@ async def metadata(services: MetadataServices, context: RequestContext, request:
     wanted = [one for one in named.values() if one.topic_id != NO_ID or not by_id]
     missing = await _missing(services, context, request, wanted, time_slice)
     errors = await services.topics.auto_create_all(missing) if missing else {}
-    reached = services.nodes.reached(context.connection.listener)
+    listed = services.nodes.listed(context.connection.listener)
     for one in wanted:
-        topics.append(await _look_up(services, request, one, errors, reached, time_slice))
+        topics.append(await _look_up(services, request, one, errors, listed, time_slice))
         if time_slice.spent():
             await time_slice.wait_for_turn()
-    return _answer(services, request, reached, topics)
+    return _answer(services, request, listed, topics)
 
 
 async def _missing(
@@ -170,7 +170,7 @@ async def _look_up(
     request: MetadataRequest,
     wanted: MetadataRequestTopic,
     errors: Mapping[str, ErrorCode],
-    reached: Sequence[ReachedNode],
+    listed: Sequence[ReachedNode],
     time_slice: TimeSlice,
 ) -> MetadataResponseTopic:
     name = wanted.name
@@ -180,12 +180,12 @@ async def _look_up(
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id, partitions=[]
             )
-        return await _described(services, topic_of_id, request, reached, time_slice)
+        return await _described(services, topic_of_id, request, listed, time_slice)
     if name is None:
         return _refused_whole(wanted)
     topic = services.topics.by_name(name)
     if topic is not None:
-        return await _described(services, topic, request, reached, time_slice)
+        return await _described(services, topic, request, listed, time_slice)
     error = _name_error(name) or errors.get(name, ErrorCode.NONE)
     if error in (ErrorCode.NONE, *NOT_MADE_NOW):  # as unknown as before
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -221,13 +221,13 @@ async def _described(
     services: MetadataServices,
     topic: Topic,
     request: MetadataRequest,
-    reached: Sequence[ReachedNode],
+    listed: Sequence[ReachedNode],
     time_slice: TimeSlice,
 ) -> MetadataResponseTopic:
     return await services.described_topics.of(
         topic,
         nodes=services.nodes,
-        reached=frozenset([node.node_id for node in reached]),
+        reached=frozenset([node.node_id for node in listed if node.serves]),
         operations=_topic_operations(request),
         time_slice=time_slice,
     )
@@ -240,12 +240,12 @@ def _topic_operations(request: MetadataRequest) -> int:
 def _answer(
     services: MetadataServices,
     request: MetadataRequest,
-    reached: Sequence[ReachedNode],
+    listed: Sequence[ReachedNode],
     topics: list[MetadataResponseTopic],
 ) -> MetadataResponse:
     brokers = [
         MetadataResponseBroker(node_id=node.node_id, host=node.endpoint.host, port=node.endpoint.port, rack=node.rack)
-        for node in reached
+        for node in listed
     ]
     with_operations = request.include_cluster_authorized_operations
     return MetadataResponse(

@@ -22,6 +22,8 @@ class ReachedNode:
     rack: str | None
     epoch: int
     """That of its start."""
+    serves: bool = True
+    """Or it did until a moment ago."""
 
 
 class Nodes(Protocol):
@@ -63,6 +65,9 @@ class Nodes(Protocol):
     def reached(self, listener: str) -> list[ReachedNode]:
         """Those that serve, by node id; this one always among them."""
 
+    def listed(self, listener: str) -> list[ReachedNode]:
+        """Those that clients are told of: the same, and for a while those that served."""
+
     def reach(self, node_id: int, listener: str) -> Endpoint | None:
         """Where one that serves is reached."""
 
@@ -92,13 +97,22 @@ class OneNode:
     def reached(self, listener: str) -> list[ReachedNode]:
         return [ReachedNode(self.node_id, self.endpoints[listener], self._rack, self.own_epoch)]
 
+    def listed(self, listener: str) -> list[ReachedNode]:
+        return self.reached(listener)
+
     def reach(self, node_id: int, listener: str) -> Endpoint | None:
         return self.endpoints.get(listener) if node_id == self.node_id else None
 
 
+LISTED_MS = 30_000
+"""How long clients are told of a node that has gone, or that they forget while it starts again. librdkafka waits for
+good for a coordinator that is not among the nodes any more (confluentinc/librdkafka 5511), and for one that is a second
+at most. Apache Kafka tells of a node that was killed until its session is over."""
+
+
 class SharedNodes:
     """Those of a cluster over one store. `controller` says who controls, `caught_up` waits until this node knows all
-    that is durable by now."""
+    that is durable by now; `now_ms` is the monotonic clock."""
 
     is_alone = False
 
@@ -110,8 +124,13 @@ class SharedNodes:
         *,
         controller: Callable[[], int],
         caught_up: Callable[[], Awaitable[None]],
+        now_ms: Callable[[], int],
     ) -> None:
         self.node_id = node_id
+        self._now_ms = now_ms
+        self._gone: dict[int, int] = {}
+        """When it was that a node had gone: of those that have while this one served."""
+        self._served: set[int] = set()
         self._cluster = cluster
         self.endpoints = endpoints
         self._controller = controller
@@ -129,7 +148,19 @@ class SharedNodes:
     def controller_id(self) -> int:
         return self._controller()
 
+    def _see_who_serves(self) -> None:
+        brokers = self._cluster.image.brokers
+        serve = {node_id for node_id, one in brokers.items() if not one.fenced}
+        now_ms = self._now_ms()
+        self._gone = {
+            node_id: self._gone.get(node_id, now_ms)
+            for node_id in (self._gone.keys() | self._served) & brokers.keys()
+            if node_id not in serve and now_ms - self._gone.get(node_id, now_ms) < LISTED_MS
+        }
+        self._served = serve
+
     def _follow(self) -> None:
+        self._see_who_serves()
         changes, durable = self._cluster.image.leader_changes, self._cluster.durable_offset
         assert changes is not None, "they are kept where several nodes lead"
         moved: dict[bytes, list[int]] = {}
@@ -165,25 +196,33 @@ class SharedNodes:
         return self.leader(topic_id, index)[0] == self.node_id
 
     def reached(self, listener: str) -> list[ReachedNode]:
+        return [node for node in self.listed(listener) if node.serves]
+
+    def listed(self, listener: str) -> list[ReachedNode]:
+        self._see_who_serves()
         found: list[ReachedNode] = []
-        for node_id in sorted({*self._cluster.image.brokers, self.node_id}):
-            endpoint = self.reach(node_id, listener)
+        for node_id in sorted({*self._served, *self._gone, self.node_id}):
+            endpoint = self._endpoint(node_id, listener)
             if endpoint is not None:
                 broker = self._cluster.image.brokers.get(node_id)
                 if broker is None:
                     found.append(ReachedNode(node_id, endpoint, None, NOBODY))
                 else:
-                    known = broker.registration
-                    found.append(ReachedNode(node_id, endpoint, known.rack, known.broker_epoch))
+                    known, serves = broker.registration, node_id == self.node_id or not broker.fenced
+                    found.append(ReachedNode(node_id, endpoint, known.rack, known.broker_epoch, serves))
         return found
 
     def reach(self, node_id: int, listener: str) -> Endpoint | None:
+        broker = self._cluster.image.brokers.get(node_id)
+        if node_id != self.node_id and (broker is None or broker.fenced):
+            return None
+        return self._endpoint(node_id, listener)
+
+    def _endpoint(self, node_id: int, listener: str) -> Endpoint | None:
         if node_id == self.node_id:
             return self.endpoints.get(listener)
         broker = self._cluster.image.brokers.get(node_id)
-        if broker is None or broker.fenced:
-            return None
-        for one in broker.registration.end_points:
+        for one in () if broker is None else broker.registration.end_points:
             if one.name == listener:
                 return Endpoint(listener, one.host, one.port)
         return None

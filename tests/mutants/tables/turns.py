@@ -31,8 +31,8 @@ MUTANTS = (
         MANY_TOPICS,
         Change(
             "broker.api.handlers.metadata:metadata",
-            "request, time_slice))\n            await time_slice.give_way()",
-            "request, time_slice))",
+            "request, listed, time_slice))\n            await time_slice.give_way()",
+            "request, listed, time_slice))",
         ),
     ),
     _hogs(

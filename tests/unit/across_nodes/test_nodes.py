@@ -7,7 +7,7 @@ from typing import Any, cast
 from broker.api.described_topics import DescribedTopics
 from broker.config.listeners import Endpoint
 from broker.config.topic_config import TopicConfig
-from broker.coordination.across_nodes.nodes import SharedNodes
+from broker.coordination.across_nodes.nodes import LISTED_MS, SharedNodes
 from broker.partitions.topic import Topic
 from broker.process.time_slice import TimeSlice
 from coordinator.cluster.image import BrokerImage, ClusterImage
@@ -33,10 +33,13 @@ class World:
         self.image = ClusterImage()
         self.image.leader_changes = deque()
         self.durable_offset = 0
+        self.now_ms = 0
         self.listeners: list[Any] = []
         cluster: Any = self
         caught_up: Any = None
-        self.nodes = SharedNodes(cluster, ME, HERE, controller=lambda: OTHER, caught_up=caught_up)
+        self.nodes = SharedNodes(
+            cluster, ME, HERE, controller=lambda: OTHER, caught_up=caught_up, now_ms=lambda: self.now_ms
+        )
         self.moved: list[dict[bytes, list[int]]] = []
         self.nodes.on_moved = self.moved.append
 
@@ -97,20 +100,43 @@ def test_nobody_leads_what_is_not_there() -> None:
     assert world.nodes.leader(ID, 0) == (-1, -1)
 
 
-def test_who_is_reached_and_where() -> None:
+def registered(node_id: int, listener: str) -> RegisterBrokerRecord:
+    end_point = BrokerEndpoint(name=listener, host=f"host{node_id}", port=9, security_protocol=0)
+    return RegisterBrokerRecord(
+        broker_id=node_id,
+        incarnation_id=bytes(16),
+        broker_epoch=node_id,
+        end_points=[end_point],
+        features=[],
+        rack="r",
+    )
+
+
+def test_a_node_that_has_gone_is_listed_for_a_while() -> None:
+    """librdkafka would wait for good for a coordinator that it hears no more of."""
     world = World()
 
-    def registered(node_id: int, listener: str) -> RegisterBrokerRecord:
-        end_point = BrokerEndpoint(name=listener, host=f"host{node_id}", port=9, security_protocol=0)
-        return RegisterBrokerRecord(
-            broker_id=node_id,
-            incarnation_id=bytes(16),
-            broker_epoch=node_id,
-            end_points=[end_point],
-            features=[],
-            rack="r",
-        )
+    def seen(*, others: bool, third: bool | None) -> list[tuple[int, bool]]:
+        world.image.brokers = {OTHER: BrokerImage(registered(OTHER, "PLAINTEXT"), fenced=not others)}
+        if third is not None:
+            world.image.brokers[THIRD] = BrokerImage(registered(THIRD, "PLAINTEXT"), fenced=not third)
+        listed = [(one.node_id, one.serves) for one in world.nodes.listed("PLAINTEXT")]
+        assert [one.node_id for one in world.nodes.reached("PLAINTEXT")] == [node for node, serves in listed if serves]
+        return listed
 
+    assert seen(others=True, third=False) == [(ME, True), (OTHER, True)], "it had gone before this one served"
+    assert seen(others=False, third=True) == [(ME, True), (OTHER, False), (THIRD, True)]
+    world.now_ms += LISTED_MS - 1
+    assert seen(others=False, third=False) == [(ME, True), (OTHER, False), (THIRD, False)]
+    assert world.nodes.reach(OTHER, "PLAINTEXT") is None
+    world.now_ms += 1
+    assert seen(others=False, third=False) == [(ME, True), (THIRD, False)]
+    assert seen(others=True, third=None) == [(ME, True), (OTHER, True)], "it was forgotten"
+    assert seen(others=False, third=False) == [(ME, True), (OTHER, False)]
+
+
+def test_who_is_reached_and_where() -> None:
+    world = World()
     world.image.brokers = {
         OTHER: BrokerImage(registered(OTHER, "PLAINTEXT"), fenced=False),
         THIRD: BrokerImage(registered(THIRD, "PLAINTEXT"), fenced=True),
