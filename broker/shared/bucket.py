@@ -9,6 +9,7 @@ Rule 4. Credentials and the address are those of the environment, under AWS's na
 """
 
 import asyncio
+import os
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ READS_AT_ONCE = 16
 NEAR_BYTES = 64 << 10
 """What is wanted of an object and lies no further apart is brought in one request."""
 LISTED_AT_ONCE = 1000
+ADDRESSES = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
 
 
 class NotThere(Exception):
@@ -54,7 +56,8 @@ class Place:
         if parts.scheme != "s3" or not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", parts.netloc):
             # What is wrong may be a key: it is not said.
             raise StoreRefused("that is not a folder in a bucket (s3://bucket/folder)")
-        if parts.query or parts.fragment or not re.fullmatch(r"([\w.-]+/)*[\w.-]*", folder, re.ASCII):
+        is_plain = re.fullmatch(r"([\w.-]+/)*[\w.-]*", folder, re.ASCII) and not {".", ".."} & set(folder.split("/"))
+        if parts.query or parts.fragment or not is_plain:
             raise StoreRefused("a folder has a plain name (s3://bucket/folder): letters, digits, . _ - and /")
         self.bucket, self.folder = parts.netloc, folder
 
@@ -68,6 +71,9 @@ class Bucket:
     def __init__(self, place: Place) -> None:
         if obstore is None:
             raise StoreRefused("objects in S3 need obstore: pip install 'tallystick[s3]'")
+        for name in ADDRESSES:
+            if (address := os.environ.get(name)) and not re.match("https?://", address):
+                raise StoreRefused(f"{name} is an address with http:// or https://")
         self.place = place
         self._patience_s = PATIENCE_S
         self._writing = asyncio.Semaphore(WRITES_AT_ONCE)
@@ -76,7 +82,7 @@ class Bucket:
         self._again = self._client(retries=RETRIES)
 
     def _client(self, retries: int) -> "S3Store":
-        with self._asked():
+        try:
             return S3Store(
                 self.place.bucket,
                 prefix=self.place.folder or None,
@@ -88,6 +94,8 @@ class Bucket:
                 },
                 retry_config={"max_retries": retries, "retry_timeout": timedelta(seconds=self._patience_s)},
             )
+        except BaseError as error:  # A key without the other.
+            raise StoreRefused(_in_short(error)) from None
 
     async def put(self, name: str, data: Buffer) -> None:
         """Write an object. When it returns, everybody can read it. Raises `StoreUnreachable`, whether it came or not;
@@ -142,6 +150,8 @@ class Bucket:
         except FileNotFoundError as error:
             if "NoSuchBucket" in str(error):
                 raise Refusal(f"{self.place}: there is no such bucket") from None
+            if not name:  # It is no object that is missing: a user, or whatever the store says.
+                raise Refusal(f"{self.place}: {_in_short(error)}") from None
             raise NotThere(f"{self.place}/{name} is not there") from None
         except (PermissionDeniedError, UnauthenticatedError) as error:
             raise Refusal(f"{self.place} refuses these credentials: {_in_short(error)}") from None

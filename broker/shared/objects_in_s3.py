@@ -7,15 +7,17 @@ Rule 2. The database decides what there is. What no row names is removed in the 
 Rule 3. What leaves, leaves the database first, for a list of what may be removed, then the bucket, then that list.
 Rule 4. The folder of a cluster in the bucket is called after the cluster, and says so in a file. The database knows
         which bucket it is: no node looks for objects in another.
-Rule 5. That file has the number of the last start, too. A database that does not know of it is a copy of the one that
-        does: it would use its names again, and remove what it does not know.
+Rule 5. That file has the signature of the last start, too, which is drawn, and in the database before it is in the
+        bucket. A database that does not know it is a copy of the one that does: it would use its names again, and
+        remove what it does not know.
 
-    s3://bucket/folder/CLUSTER/cluster            whose this is, and the last start
+    s3://bucket/folder/CLUSTER/cluster            whose this is, and the last start with its signature
     s3://bucket/folder/CLUSTER/0000001f/00000007  what the start 31 has brought as its seventh
 """
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from broker.shared.bucket import Bucket, NotThere, Place, Refusal
 from broker.shared.connections import Row
@@ -37,14 +39,32 @@ SWEPT_AFTER_MS = 3_600_000
 OTHERS_SILENT_MS = 30_000
 """How long nodes that keep everything in the database have to be silent before another keeps objects apart."""
 MARK = "cluster"
-"""The file that says whose folder it is, and how many starts there were."""
+"""The file that says whose folder it is, and which start was the last."""
+UNSIGNED = "0" * 16
+"""The signature before the first start."""
 
+_SIGNATURE = "INSERT INTO signature VALUES (left(md5(gen_random_uuid()::text), 16)) RETURNING sign"
 _STILL_HELD = "SELECT 1 AS it FROM object WHERE object_id = $1 AND live_runs > 0"
 _LEAVING = "SELECT upload FROM uploads_leaving($1)"
 _NAMED = """
 SELECT upload_id FROM object WHERE upload_id = ANY ($1::bigint[])
 UNION ALL SELECT upload_id FROM leaving WHERE upload_id = ANY ($1::bigint[])
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """As the file in the bucket has it."""
+
+    number: int
+    sign: str
+
+    def to_bytes(self, cluster_id: str) -> bytes:
+        """All of one cluster have the same size."""
+        return f"{cluster_id} {self.number:010d} {self.sign}\n".encode()
+
+
+_NONE_YET = _Start(0, UNSIGNED)
 
 
 class ObjectsInS3(PostgresqlStore):
@@ -90,27 +110,30 @@ class ObjectsInS3(PostgresqlStore):
                 f"objects of cluster {self._folder} lie in {self._place}, and there are none: it is another bucket "
                 "of that name, or they are gone"
             )
-        await self._sign(last or 0)
+        await self._sign(last or _NONE_YET)
         if await self._last_start() is None:
             raise StoreRefused(f"what is written to {self._place} cannot be read there")
         async for _ in self._bucket.names(f"{self._folder}/none"):
             break
         await self._bucket.delete([f"{self._folder}/none"])
 
-    async def _last_start(self) -> int | None:
-        """The number that the file in the bucket has; None where there is none."""
-        wanted = _mark(self._folder, 0)
+    async def _last_start(self) -> _Start | None:
+        """The one that the file in the bucket has; None where there is none."""
+        size_bytes = len(_NONE_YET.to_bytes(self._folder))
         try:
-            (found,) = await self._bucket.get(f"{self._folder}/{MARK}", [(0, len(wanted))])
+            (found,) = await self._bucket.get(f"{self._folder}/{MARK}", [(0, size_bytes)])
         except NotThere:
             return None
-        return int(found.rpartition(b" ")[2])
+        _, number, sign = found.decode().rsplit(maxsplit=2)
+        return _Start(int(number), sign)
 
-    async def _sign(self, number: int) -> None:
-        await self._bucket.put(f"{self._folder}/{MARK}", _mark(self._folder, number))
+    async def _sign(self, start: _Start) -> None:
+        await self._bucket.put(f"{self._folder}/{MARK}", start.to_bytes(self._folder))
 
     async def join(self, node_id: int, about: bytes) -> Incarnation:
         assert self._folder, "it is known whose the folder is"
+        last = await self._last_start() or _NONE_YET
+        await self._check_history(last)
         row = await self._row("SELECT * FROM place_objects($1, $2, $3)", str(self._place), node_id, OTHERS_SILENT_MS)
         assert row is not None, "it always answers"
         if row["other"] is not None:
@@ -119,21 +142,29 @@ class ObjectsInS3(PostgresqlStore):
                 "with tallystick.store.objects"
             )
         who = await super().join(node_id, about)
-        await self._check_history(who)
+        drawn = await self._row(_SIGNATURE)
+        assert drawn is not None, "it is drawn"
+        await self._sign(_Start(max(last.number, who.number), drawn["sign"]))
         return who
 
-    async def _check_history(self, who: Incarnation) -> None:
-        """Rule 5."""
-        last = await self._last_start() or 0
-        row = await self._row("SELECT last_number FROM cluster")
+    async def _check_history(self, last: _Start) -> None:
+        """Rule 5, before anything is changed: a start that is refused may be tried again."""
+        row = await self._row(
+            "SELECT last_number, EXISTS (SELECT FROM signature WHERE sign = $1) AS known, "
+            "EXISTS (SELECT FROM signature) AS signed FROM cluster",
+            last.sign,
+        )
         assert row is not None, "the row is always there"
-        if last > row["last_number"]:
-            raise StoreRefused(
-                f"start {last} has begun over {self._place}, and the database knows of {row['last_number']} alone: it "
-                "is a copy, or was brought back from one. Where no other uses the bucket, have it go on behind that, "
-                f"with last_number = {last} in the table cluster"
+        if not (row["known"] or (last.sign == UNSIGNED and not row["signed"])):
+            remedy = (
+                f"UPDATE cluster SET last_number = greatest(last_number, {last.number}); "  # noqa: S608  for people
+                f"INSERT INTO signature VALUES ('{last.sign}')"
             )
-        await self._sign(max(last, who.number))
+            raise StoreRefused(
+                f"start {last.number} has begun over {self._place}, and this database, which has begun "
+                f"{row['last_number']}, does not know of it: one is a copy of the other, or was brought back from "
+                f"one. Where nothing else uses the bucket, have this one go on behind that: {remedy}"
+            )
 
     # -- bringing --------------------------------------------------------------------------------------------
 
@@ -214,7 +245,3 @@ class ObjectsInS3(PostgresqlStore):
             named = {row["upload_id"] for row in await self._rows(_NAMED, list(found))}
             await self._bucket.delete([name for upload_id, name in found.items() if upload_id not in named])
         await self._rows("UPDATE incarnation SET swept = true WHERE number = $1", number)
-
-
-def _mark(cluster_id: str, number: int) -> bytes:
-    return f"{cluster_id} {number:010d}\n".encode()

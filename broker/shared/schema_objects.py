@@ -15,6 +15,8 @@ ALTER TABLE object ADD COLUMN upload_id bigint, ADD COLUMN upload_bytes integer;
 -- An upload is of one object.
 CREATE UNIQUE INDEX uploaded ON object (upload_id) WHERE upload_id IS NOT NULL;
 CREATE TABLE leaving (upload_id bigint PRIMARY KEY);
+-- What starts of this database have written into the bucket: what is there and not here was written for a copy.
+CREATE TABLE signature (sign text PRIMARY KEY);
 -- Whether it was looked for what this life has brought and no commit has named.
 ALTER TABLE incarnation ADD COLUMN swept boolean NOT NULL DEFAULT false;
 CREATE INDEX unswept ON incarnation (number) WHERE fenced AND NOT swept;

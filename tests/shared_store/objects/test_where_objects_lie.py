@@ -1,6 +1,7 @@
 """Which bucket the objects of a cluster lie in: one, which the database knows, and no node looks elsewhere."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -151,15 +152,41 @@ def test_a_copy_of_the_database_is_found_out_by_the_starts_that_it_does_not_know
         store = clusters.apart()
         await opened(store)
         await store.join(1, b"")
-        assert clusters.looking.bytes_of("drawn/cluster") == b"drawn 0000000001\n"
-        clusters.looking.put("drawn/cluster", b"drawn 0000000009\n")
+        assert clusters.looking.bytes_of("drawn/cluster").startswith(b"drawn 0000000001 ")
+        of_a_copy = b"drawn 0000000001 00000000deadbeef\n"
+        for mark in (of_a_copy, of_a_copy.replace(b"1 0", b"9 0")):
+            clusters.looking.put("drawn/cluster", mark)
+            copy = clusters.apart()
+            await opened(copy)
+            for _ in range(3):
+                with pytest.raises(StoreRefused, match=r"has begun over s3://bucket/\w+, and this database") as refused:
+                    await copy.join(2, b"")
+        _, _, remedy = str(refused.value).rpartition("behind that: ")
+        for statement in remedy.split("; "):
+            await clusters.postgresql.sql(statement, schema=clusters.schema)
+        assert (await copy.join(2, b"")).number == 10, "what was refused had no number"
+        assert clusters.looking.bytes_of("drawn/cluster").startswith(b"drawn 0000000010 ")
+
+    tell(story)
+
+
+def test_of_two_copies_of_a_database_one_alone_goes_on(tell: Callable[[Story], None]) -> None:
+    """Each start of the one is told to the other, whoever was started first and how often."""
+
+    async def story(clusters: Clusters) -> None:
+        store = clusters.apart()
+        await opened(store)
+        await store.join(1, b"")
+        (known,) = await clusters.postgresql.sql("SELECT sign FROM signature", schema=clusters.schema)
+        await store.join(1, b"")
+        # As a copy that was made before the second start: it has as many starts when it has tried once.
+        await clusters.postgresql.sql("DELETE FROM signature WHERE sign <> $1", known["sign"], schema=clusters.schema)
+        await clusters.postgresql.sql("UPDATE cluster SET last_number = 1", schema=clusters.schema)
         copy = clusters.apart()
         await opened(copy)
-        with pytest.raises(StoreRefused, match=r"start 9 has begun over s3://bucket/\w+, and the database knows of 2"):
-            await copy.join(2, b"")
-        await clusters.postgresql.sql("UPDATE cluster SET last_number = 9", schema=clusters.schema)
-        assert (await copy.join(2, b"")).number == 10
-        assert clusters.looking.bytes_of("drawn/cluster") == b"drawn 0000000010\n"
+        for _ in range(3):
+            with pytest.raises(StoreRefused, match="start 2 has begun"):
+                await copy.join(1, b"")
 
     tell(story)
 
@@ -260,3 +287,28 @@ def test_a_story_that_stops_before_a_bucket_is_known_is_a_bug(
             await shared.close()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("environment", "sentence"),
+    [
+        ({"AWS_ENDPOINT_URL": "127.0.0.1:7070"}, "AWS_ENDPOINT_URL is an address with http:// or https://"),
+        ({"AWS_ACCESS_KEY_ID": "somebody"}, "Missing SecretAccessKey"),
+    ],
+)
+def test_an_environment_that_is_half_said_ends_the_start_with_a_sentence(
+    environment: dict[str, str], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    config = BrokerConfig({"tallystick.store": URL, "tallystick.store.objects": "s3://bucket/folder"})
+    with pytest.raises(ConfigError, match=sentence):
+        store_of(config)
+
+
+@pytest.mark.parametrize("folder", ["..", "a/../b", "./a", "a/."])
+def test_a_folder_is_no_way_up(folder: str) -> None:
+    with pytest.raises(StoreRefused, match="a folder has a plain name"):
+        Place(f"s3://bucket/{folder}")
