@@ -8,11 +8,11 @@ import pytest
 import tallystick
 from protocol.errors import ErrorCode
 from protocol.messages.configs import ListConfigResourcesRequest
-from protocol.messages.metadata import DescribeClusterRequest
+from protocol.messages.metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
 from protocol.messages.quorum import UnregisterBrokerRequest
 from protocol.schema import schema_of
 from tallystick.client.blocking_connection import BlockingConnection
-from tests.harness.confluent import SECONDS, wait_until
+from tests.harness.confluent import SECONDS, admin, make_topic, wait_until
 
 LOGGERS, BROKERS = 8, 4
 Ask = Callable[[int, object], Any]
@@ -67,3 +67,19 @@ def test_one_that_is_gone_is_told_of_until_it_is_forgotten(nodes: tallystick.Bro
     assert forget(ask, asked, gone) is ErrorCode.BROKER_ID_NOT_REGISTERED
     nodes.start_node(gone)
     wait_until(lambda: told(ask, asked) == {1: False, 2: False, 3: False}, "it is back")
+
+
+def test_librdkafka_hears_of_one_that_is_gone_and_others_do_not(nodes: tallystick.Broker, ask: Ask) -> None:
+    """It would wait for good for a coordinator that is not among the nodes of Metadata any more. Nobody hears that it
+    leads anything."""
+    make_topic(nodes.bootstrap, "t", 6)
+    nodes.kill_node(3)
+
+    def leaders() -> set[int]:
+        return {one.leader for one in admin(nodes.bootstrap).list_topics("t").topics["t"].partitions.values()}
+
+    wait_until(lambda: leaders() <= {1, 2}, "others lead what it led", seconds=SECONDS)
+    assert set(admin(nodes.bootstrap).list_topics(timeout=SECONDS).brokers) == {1, 2, 3}
+    (topic,) = (answer := ask(1, MetadataRequest(topics=[MetadataRequestTopic(name="t")]))).topics
+    assert {one.node_id for one in answer.brokers} == {1, 2}
+    assert {one.leader_id for one in topic.partitions} == {1, 2}

@@ -104,12 +104,13 @@ async def metadata(services: MetadataServices, context: RequestContext, request:
     A topic that does not exist is made if the client and `auto.create.topics.enable` allow it; the answer comes when
     it can be used, instead of LEADER_NOT_AVAILABLE. v0: no topics means all of them; later null does, and none means
     none. v4: the client may forbid making topics. v10: topic ids in the answer; v12: topics asked for by id, and a
-    bad id is given back as it came; names beside ids are passed over. v8–v10: operations allowed on the cluster.
+    bad id is given back as it came; names beside ids are passed over. v8–v10: operations allowed on the cluster. Of
+    several nodes librdkafka hears for half a minute of one that has gone, which leads nothing (decision 0045).
     """
     time_slice = services.environment.time_slice()
     topics: list[MetadataResponseTopic] = []
     if request.topics is None or (context.api_version == 0 and not request.topics):
-        listed = services.nodes.listed(context.connection.listener)
+        listed = _told_of(services, context)
         for topic in services.topics.all():
             topics.append(await _described(services, topic, request, listed, time_slice))
             await time_slice.give_way()
@@ -128,12 +129,22 @@ async def metadata(services: MetadataServices, context: RequestContext, request:
     wanted = [one for one in named.values() if one.topic_id != NO_ID or not by_id]
     missing = await _missing(services, context, request, wanted, time_slice)
     errors = await services.topics.auto_create_all(missing) if missing else {}
-    listed = services.nodes.listed(context.connection.listener)
+    listed = _told_of(services, context)
     for one in wanted:
         topics.append(await _look_up(services, request, one, errors, listed, time_slice))
         if time_slice.spent():
             await time_slice.wait_for_turn()
     return _answer(services, request, listed, topics)
+
+
+def _told_of(services: MetadataServices, context: RequestContext) -> Sequence[ReachedNode]:
+    """The nodes that serve; librdkafka, which waits for good for a coordinator that it hears no more of
+    (confluentinc/librdkafka 5511), is told for a while of those that served."""
+    connection = context.connection
+    software = f"{connection.software_name} {connection.software_version}"
+    is_librdkafka = "rdkafka" in software or software.startswith("confluent-kafka")
+    nodes = services.nodes
+    return nodes.listed(connection.listener) if is_librdkafka else nodes.reached(connection.listener)
 
 
 async def _missing(

@@ -66,7 +66,7 @@ class Nodes(Protocol):
         """Those that serve, by node id; this one always among them."""
 
     def listed(self, listener: str) -> list[ReachedNode]:
-        """Those that clients are told of: the same, and for a while those that served."""
+        """The same, and for a while those that served."""
 
     def reach(self, node_id: int, listener: str) -> Endpoint | None:
         """Where one that serves is reached."""
@@ -105,9 +105,8 @@ class OneNode:
 
 
 LISTED_MS = 30_000
-"""How long clients are told of a node that has gone, or that they forget while it starts again. librdkafka waits for
-good for a coordinator that is not among the nodes any more (confluentinc/librdkafka 5511), and for one that is a second
-at most. Apache Kafka tells of a node that was killed until its session is over."""
+"""How long a node that has gone is listed: most have started again by then. Apache Kafka tells of one that was killed
+until its session is over."""
 
 
 class SharedNodes:
