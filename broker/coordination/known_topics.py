@@ -151,6 +151,8 @@ class KnownTopics:
         image = self._cluster.image
         self._apply_broker_configs()
         image.changes.clear()
+        if not self._nodes.is_alone:  # Nothing bears the name of a topic in a store: it has no folders.
+            image.removed.clear()
         if isinstance(self._store, FolderStore):
             for folder in self._store.tidy(self._owner):
                 _log.warning("a folder of no known topic was set aside", folder=folder)
@@ -261,7 +263,7 @@ class KnownTopics:
 
     def _remove(self, image: TopicImage) -> None:
         topic = self._by_id.pop(image.topic_id, None)
-        if not self._nodes.is_alone:  # Nothing bears its name in a store: it has no folders.
+        if not self._nodes.is_alone:  # See `load`.
             self._cluster.image.removed.pop(image.topic_id, None)
         if topic is None:
             return

@@ -73,10 +73,14 @@ class LogsToOpen:
                 if time_slice.spent():
                     await time_slice.wait_for_turn()
 
-    async def wait_until_one_is_open(self, topic: Topic, index: int) -> None:
-        """The same, of one log; also where it is given to another node meanwhile."""
-        while self._goes_on(topic) and topic.partitions.is_closed(index):
-            await asyncio.shield(self._begin(topic, index))
+    async def wait_until_these_are_open(self, wanted: Iterable[tuple[Topic | None, int]]) -> None:
+        """The same, of some logs, one after the other; until they are given to another node, too."""
+        time_slice = self._environment.time_slice()
+        for topic, index in wanted:
+            while topic is not None and self._goes_on(topic) and topic.partitions.is_closed(index):
+                await asyncio.shield(self._begin(topic, index))
+            if time_slice.spent():
+                await time_slice.wait_for_turn()
 
     async def wait_a_moment(self, wanted: Iterable[tuple[Topic | None, int]]) -> None:
         """Until these partitions are open, as far as they exist, but not for long. Raises `StorageFailed`."""

@@ -13,7 +13,8 @@ Rule 5. A node that is fenced ends: nothing that waited is acknowledged. So does
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from broker.disk.sync_meter import SyncMeter
 from broker.partitions.partition import Partition
@@ -70,11 +71,11 @@ class SharedCommits:
         self._heard_ms = self._silent_ms = 0
         self._last_id = 0
         """Of an object, or of an upload."""
-        self._direct = Lane(COMMIT_BYTES, 1, self._run, self._ended)
+        self._direct = Lane(COMMIT_BYTES, 1, partial(self._run, self._commit), self._ended)
         self._apart = Lane(
             UPLOAD_BYTES,
             UPLOADS_AT_ONCE,
-            self._run_apart,
+            partial(self._run, self._commit_apart),
             self._ended,
             linger_s=linger_ms / 1000,
             waiting_bytes=lambda: 0 if self._memory is None else self._memory.pending_bytes,
@@ -151,15 +152,9 @@ class SharedCommits:
             raise StorageFailed("the store cannot be reached, and the broker is to end")
         last.result()
 
-    async def _run(self, begun: Begun) -> None:
+    async def _run(self, commit: Callable[[Begun], Awaitable[None]], begun: Begun) -> None:
         began = 0 if self.meter is None else self.meter.clock()
-        await self._commit(begun)
-        if self.meter is not None:
-            self.meter.cycle_ended(began)
-
-    async def _run_apart(self, begun: Begun) -> None:
-        began = 0 if self.meter is None else self.meter.clock()
-        await self._commit_apart(begun)
+        await commit(begun)
         if self.meter is not None:
             self.meter.cycle_ended(began)
 

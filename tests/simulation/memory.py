@@ -33,6 +33,20 @@ def left_over(world: World, broker: BrokerProcess) -> Iterator[str]:
     for shard in node.services.groups.all():
         yield from _of_group_shard(shard)
     yield from _of_partitions(node)
+    if not node.services.nodes.is_alone:
+        yield from _of_several(node)
+
+
+def _of_several(node: Node) -> Iterator[str]:
+    services, led = node.services, node.services.topics.led
+    if gone := services.cluster.image.removed:
+        yield f"names of {len(gone)} topics that are gone, though a store has no folders"
+    if strange := {topic_id for topic_id, _ in led._lost} - services.cluster.image.by_id.keys():
+        yield f"what was lost of {len(strange)} topics that are gone"
+    if led._to_come or led._openers:
+        yield f"{len(led._to_come)} partitions wait to be opened, by {led._openers}"
+    if services.peer_gate is not None and services.peer_gate._waiting:
+        yield f"coordinators are still asked: {sorted(services.peer_gate._waiting)}"
 
 
 def _of_connections(world: World, loop: ProcessLoop | None, node: Node, server: Server) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Metadata (3), ApiVersions (18), DescribeCluster (60): which versions we speak, which brokers and topics there are."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Protocol
 
 from broker.api.catalogue import handles
@@ -110,9 +110,9 @@ async def metadata(services: MetadataServices, context: RequestContext, request:
     time_slice = services.environment.time_slice()
     topics: list[MetadataResponseTopic] = []
     if request.topics is None or (context.api_version == 0 and not request.topics):
-        listed = _told_of(services, context)
+        listed, reached = _told_of(services, context)
         for topic in services.topics.all():
-            topics.append(await _described(services, topic, request, listed, time_slice))
+            topics.append(await _described(services, topic, request, reached, time_slice))
             await time_slice.give_way()
         return _answer(services, request, listed, topics)
     named: dict[tuple[bytes, str | None], MetadataRequestTopic] = {}
@@ -129,22 +129,23 @@ async def metadata(services: MetadataServices, context: RequestContext, request:
     wanted = [one for one in named.values() if one.topic_id != NO_ID or not by_id]
     missing = await _missing(services, context, request, wanted, time_slice)
     errors = await services.topics.auto_create_all(missing) if missing else {}
-    listed = _told_of(services, context)
+    listed, reached = _told_of(services, context)
     for one in wanted:
-        topics.append(await _look_up(services, request, one, errors, listed, time_slice))
+        topics.append(await _look_up(services, request, one, errors, reached, time_slice))
         if time_slice.spent():
             await time_slice.wait_for_turn()
     return _answer(services, request, listed, topics)
 
 
-def _told_of(services: MetadataServices, context: RequestContext) -> Sequence[ReachedNode]:
-    """The nodes that serve; librdkafka, which waits for good for a coordinator that it hears no more of
-    (confluentinc/librdkafka 5511), is told for a while of those that served."""
+def _told_of(services: MetadataServices, context: RequestContext) -> tuple[Sequence[ReachedNode], Set[int]]:
+    """The nodes that a client hears of, and those of them that serve: all, but for librdkafka, which waits for good for
+    a coordinator that it hears no more of (confluentinc/librdkafka 5511) and hears for a while of those that served."""
     connection = context.connection
     software = f"{connection.software_name} {connection.software_version}"
     is_librdkafka = "rdkafka" in software or software.startswith("confluent-kafka")
     nodes = services.nodes
-    return nodes.listed(connection.listener) if is_librdkafka else nodes.reached(connection.listener)
+    listed = nodes.listed(connection.listener) if is_librdkafka else nodes.reached(connection.listener)
+    return listed, frozenset([node.node_id for node in listed if node.serves])
 
 
 async def _missing(
@@ -181,7 +182,7 @@ async def _look_up(
     request: MetadataRequest,
     wanted: MetadataRequestTopic,
     errors: Mapping[str, ErrorCode],
-    listed: Sequence[ReachedNode],
+    reached: Set[int],
     time_slice: TimeSlice,
 ) -> MetadataResponseTopic:
     name = wanted.name
@@ -191,12 +192,12 @@ async def _look_up(
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id, partitions=[]
             )
-        return await _described(services, topic_of_id, request, listed, time_slice)
+        return await _described(services, topic_of_id, request, reached, time_slice)
     if name is None:
         return _refused_whole(wanted)
     topic = services.topics.by_name(name)
     if topic is not None:
-        return await _described(services, topic, request, listed, time_slice)
+        return await _described(services, topic, request, reached, time_slice)
     error = _name_error(name) or errors.get(name, ErrorCode.NONE)
     if error in (ErrorCode.NONE, *NOT_MADE_NOW):  # as unknown as before
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -232,13 +233,13 @@ async def _described(
     services: MetadataServices,
     topic: Topic,
     request: MetadataRequest,
-    listed: Sequence[ReachedNode],
+    reached: Set[int],
     time_slice: TimeSlice,
 ) -> MetadataResponseTopic:
     return await services.described_topics.of(
         topic,
         nodes=services.nodes,
-        reached=frozenset([node.node_id for node in listed if node.serves]),
+        reached=reached,
         operations=_topic_operations(request),
         time_slice=time_slice,
     )

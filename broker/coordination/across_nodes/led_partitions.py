@@ -9,7 +9,7 @@ Rule 2. Who finds out from the store that a log is another's, by a claim or a co
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
 from broker.coordination.across_nodes.nodes import Nodes, SharedNodes
@@ -84,18 +84,19 @@ class LedPartitions:
 
     async def _open(self) -> None:
         try:
-            while self._to_come:
-                topic_id, index = self._to_come.popleft()
-                topic = self._find(topic_id)
-                if topic is not None:
-                    await self._to_open.wait_until_one_is_open(topic, index)
+            await self._to_open.wait_until_these_are_open(self._next_ones())
         finally:
             self._openers -= 1
 
+    def _next_ones(self) -> Iterator[tuple[Topic | None, int]]:
+        while self._to_come:
+            topic_id, index = self._to_come.popleft()
+            yield self._find(topic_id), index
+
     def forget(self, topic: Topic) -> None:
         """It is deleted."""
-        for index in range(len(topic.partitions)):
-            self._lost.pop((topic.topic_id, index), None)
+        for place in [place for place in self._lost if place[0] == topic.topic_id]:
+            del self._lost[place]
 
     def _refused(self, topic: Topic, index: int, epoch: int) -> None:
         """The store has it for another node's, under a later epoch than this. It is claimed again if it was given to

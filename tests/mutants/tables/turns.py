@@ -31,8 +31,8 @@ MUTANTS = (
         MANY_TOPICS,
         Change(
             "broker.api.handlers.metadata:metadata",
-            "request, listed, time_slice))\n            await time_slice.give_way()",
-            "request, listed, time_slice))",
+            "request, reached, time_slice))\n            await time_slice.give_way()",
+            "request, reached, time_slice))",
         ),
     ),
     _hogs(

@@ -18,7 +18,7 @@ class World:
         self.leaders: dict[int, tuple[int, int]] = {}
         self.topic = Topic("t", ID, TopicConfig(), lambda index: cast(Any, f"closed {index}"))
         self.to_open = SimpleNamespace(
-            on_lost=None, add=lambda topic: None, wait_until_one_is_open=self._open, at_a_time=2
+            on_lost=None, add=lambda topic: None, wait_until_these_are_open=self._open, at_a_time=2
         )
         self.opened: list[tuple[int, int]] = []
         self.given_up: list[int] = []
@@ -43,7 +43,12 @@ class World:
         self.busy -= 1
         return self.busy < 0
 
-    async def _open(self, topic: Any, index: int) -> None:
+    async def _open(self, wanted: Any) -> None:
+        for topic, index in wanted:
+            assert topic is self.topic
+            await self._open_one(index)
+
+    async def _open_one(self, index: int) -> None:
         self.most_under_way = max(self.most_under_way, len(self.under_way) + 1)
         self.under_way.add(index)
         await self.gate.wait()

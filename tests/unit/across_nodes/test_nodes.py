@@ -2,9 +2,11 @@
 
 import asyncio
 from collections import deque
+from types import SimpleNamespace
 from typing import Any, cast
 
 from broker.api.described_topics import DescribedTopics
+from broker.api.handlers.topics import describe_topic_partitions
 from broker.config.listeners import Endpoint
 from broker.config.topic_config import TopicConfig
 from broker.coordination.across_nodes.nodes import LISTED_MS, SharedNodes
@@ -21,6 +23,7 @@ from coordinator.cluster.records import (
 )
 from protocol.codec import metadata_frame
 from protocol.errors import ErrorCode
+from protocol.messages.metadata import DescribeTopicPartitionsRequest, TopicRequest
 from tests.harness.work_clock import WorkClock
 from tests.unit.across_nodes.rig import ME, OTHER, THIRD
 
@@ -183,5 +186,20 @@ def test_a_leader_that_is_not_reached_is_none() -> None:
         ]
         assert [one[0] for one in await told(ME, OTHER, THIRD)] == [ME, OTHER, THIRD]
         assert [one[0] for one in await told(ME)] == [ME, -1, -1]
+        world.image.brokers = {THIRD: BrokerImage(registered(THIRD, "PLAINTEXT"), fenced=False)}
+        services: Any = SimpleNamespace(
+            environment=SimpleNamespace(time_slice=lambda: never_spent),
+            nodes=world.nodes,
+            topics=SimpleNamespace(by_name=lambda name: topic),
+            config=SimpleNamespace(get_int=lambda key: 100),
+        )
+        context: Any = SimpleNamespace(connection=SimpleNamespace(listener="PLAINTEXT"))
+        asked = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")])
+        answer = await describe_topic_partitions(services, context, asked)
+        assert [(one.leader_id, one.offline_replicas, one.error_code) for one in answer.topics[0].partitions] == [
+            (ME, [], 0),
+            (-1, [OTHER], absent),
+            (THIRD, [], 0),
+        ]
 
     asyncio.run(story())

@@ -1,10 +1,14 @@
 """ElectLeaders and reassignments of partitions in a cluster of one broker. Sentences were recorded from Kafka 4.3.1."""
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from broker.api.handlers.administration import placement
 from broker.api.services import Services
+from broker.process.time_slice import TimeSlice
 from protocol.codec import encode_bytes
 from protocol.errors import ErrorCode
 from protocol.messages.placement import (
@@ -23,6 +27,7 @@ from protocol.messages.placement import (
     ReassignableTopicResponse,
     ReplicaElectionResult,
 )
+from tests.harness.work_clock import WorkClock
 from tests.unit.cluster.cluster_rig import handle, with_node
 
 NOT_NEEDED, UNKNOWN = ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -204,3 +209,32 @@ def test_no_reassignment_is_listed() -> None:
     requests = (ListPartitionReassignmentsRequest(topics=topics, timeout_ms=0) for topics in (None, [], named))
     nothing = ListPartitionReassignmentsResponse(throttle_time_ms=0, error_code=0, error_message=None, topics=[])
     assert answers_to(*requests, version=0) == [nothing] * 3
+
+
+def test_many_partitions_are_given_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each turn of the loop has its records to make, however many a request names."""
+    monkeypatch.setattr(placement, "GIVEN_AT_ONCE", 3)
+    elected: list[int] = []
+
+    async def ask(operation: Any) -> int:
+        machine = SimpleNamespace(elect=lambda ticket, named: elected.append(len(named)))
+        operation(machine, None)
+        return elected[-1]
+
+    nodes = SimpleNamespace(
+        is_alone=False,
+        reached=lambda listener: [SimpleNamespace(node_id=node) for node in (1, 2)],
+        leader=lambda topic_id, index: (1 + index % 2, 0),
+    )
+    topic = SimpleNamespace(partitions=range(20), topic_id=b"t" * 16)
+    services: Any = SimpleNamespace(
+        environment=SimpleNamespace(time_slice=lambda: TimeSlice(WorkClock().now)),
+        nodes=nodes,
+        topics=SimpleNamespace(by_name=lambda name: topic),
+        cluster=SimpleNamespace(leads=True, ask=ask),
+    )
+    context: Any = SimpleNamespace(connection=SimpleNamespace(listener="L"))
+    request = reassigning(("t", [(index, [2]) for index in range(20)]))
+    answer = asyncio.run(placement.alter_partition_reassignments(services, context, request))
+    assert {one.error_code for one in answer.responses[0].partitions} == {0}
+    assert elected == [3, 3, 3, 1], "those that node 2 leads already are left alone"

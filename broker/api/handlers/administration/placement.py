@@ -37,8 +37,8 @@ from protocol.messages.placement import (
 ELECTION_TYPES = (0, 1)
 """Of the preferred leader, and an unclean one."""
 NOT_NEEDED = "Leader election not needed for topic partition."
-
-
+GIVEN_AT_ONCE = 500
+"""Partitions that are given in one turn: a request may name any number."""
 Given = tuple[bytes, int, int]
 """The topic id and the index of a partition, and the node that gets it."""
 
@@ -134,11 +134,12 @@ async def alter_partition_reassignments(
 
         partitions = await time_slice.each(result_of, one.partitions)
         topics.append(ReassignableTopicResponse(name=one.name, partitions=partitions))
-    if given:
-        try:
-            await services.cluster.ask(lambda machine, ticket: machine.elect(ticket, given))
-        except CoordinatorError as refused:
-            return await reassignments_refused(request, refused.error, None, time_slice)
+    try:
+        for first in range(0, len(given), GIVEN_AT_ONCE):
+            some = given[first : first + GIVEN_AT_ONCE]
+            await services.cluster.ask(lambda machine, ticket: machine.elect(ticket, some))  # noqa: B023
+    except CoordinatorError as refused:
+        return await reassignments_refused(request, refused.error, None, time_slice)
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, responses=topics
     )
