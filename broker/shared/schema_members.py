@@ -49,22 +49,15 @@ BEGIN
     RETURN true;
 END $$;
 
--- No row: fenced. Without a log all is NULL. What is kept beside a log may be megabytes, and this is asked some times a
--- second: it is not even read where nobody wants it.
-CREATE FUNCTION look_at_log(me integer, my_node integer, topic bytea, index integer, with_kept boolean)
-RETURNS TABLE (
-    owner_node integer, owner integer, log_id bigint, owner_epoch integer,
-    first_offset bigint, start_offset bigint, next_offset bigint, kept bytea
-)
+-- No row: fenced. Without a log all is NULL.
+CREATE FUNCTION look_at_log(me integer, my_node integer, topic bytea, index integer)
+RETURNS TABLE (owner_node integer, held log)
 LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT lives(me, my_node) THEN RETURN; END IF;
-    RETURN QUERY
-        SELECT incarnation.node_id, log.owner, log.log_id, log.owner_epoch,
-            log.first_offset, log.start_offset, log.next_offset, CASE WHEN with_kept THEN log.kept ELSE '' END
-        FROM log JOIN incarnation ON incarnation.number = log.owner
-        WHERE log.topic_id = topic AND log.partition = index;
-    IF NOT FOUND THEN RETURN NEXT; END IF;
+    SELECT * INTO held FROM log WHERE topic_id = topic AND partition = index;
+    SELECT node_id INTO owner_node FROM incarnation WHERE number = held.owner;
+    RETURN NEXT;
 END $$;
 
 -- As before, and what was given up goes though somebody older lives.

@@ -93,6 +93,24 @@ BEGIN
     RETURN QUERY SELECT upload_id FROM leaving ORDER BY upload_id LIMIT most FOR UPDATE SKIP LOCKED;
 END $$;
 
+-- What is kept beside a log may be megabytes, and this is asked some times a second: it is not even read where nobody
+-- wants it. Nodes of the second version go on asking as before.
+CREATE FUNCTION look_at_log(me integer, my_node integer, topic bytea, index integer, with_kept boolean)
+RETURNS TABLE (
+    owner_node integer, owner integer, log_id bigint, owner_epoch integer,
+    first_offset bigint, start_offset bigint, next_offset bigint, kept bytea
+)
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT lives(me, my_node) THEN RETURN; END IF;
+    RETURN QUERY
+        SELECT incarnation.node_id, log.owner, log.log_id, log.owner_epoch,
+            log.first_offset, log.start_offset, log.next_offset, CASE WHEN with_kept THEN log.kept ELSE '' END
+        FROM log JOIN incarnation ON incarnation.number = log.owner
+        WHERE log.topic_id = topic AND log.partition = index;
+    IF NOT FOUND THEN RETURN NEXT; END IF;
+END $$;
+
 -- Lives that are over, and were not heard for so long that nothing of theirs is under way any more.
 CREATE FUNCTION lives_to_sweep(silent_ms bigint) RETURNS TABLE (life integer)
 LANGUAGE plpgsql AS $$

@@ -131,6 +131,32 @@ def test_an_older_version_is_upgraded_while_a_node_serves(
     tell(postgresql.url(schema), story)
 
 
+def test_the_version_before_is_upgraded_while_its_nodes_look_at_logs(
+    postgresql: PostgresqlServer, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They ask as they did, over the connections that they have."""
+    as_before = "SELECT owner_node, (held).next_offset FROM look_at_log($1, $2, $3, 0)"
+
+    async def story(store: PostgresqlStore) -> None:
+        with monkeypatch.context() as older:
+            older.setattr(migration, "MIGRATIONS", MIGRATIONS[:2])
+            await store.open()
+        who = Incarnation(1, (await postgresql.sql("SELECT join_others(1, '') AS mine", schema=schema))[0]["mine"])
+        log = await store.claim(who, TOPIC, 0, None)
+        assert await store.commit(who, object_of(who, 1), [b"0123456789"], [appended(log, 2)]) == frozenset()
+        upgraded = PostgresqlStore(postgresql.url(schema))
+        try:
+            for _ in range(2):
+                (found,) = await postgresql.sql(as_before, who.number, 1, TOPIC, schema=schema)
+                assert tuple(found.values()) == (1, 2)
+                await upgraded.open()
+            assert await upgraded.look(who, TOPIC, 0, with_kept=True) == FoundLog(who, replace(log, next_offset=2))
+        finally:
+            await upgraded.close()
+
+    tell(postgresql.url(schema), story)
+
+
 def test_tables_of_others_are_left_alone(postgresql: PostgresqlServer, schema: str) -> None:
     async def story(store: PostgresqlStore) -> None:
         await postgresql.sql(f"CREATE SCHEMA {schema}")
