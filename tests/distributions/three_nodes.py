@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from tallystick.process import BrokerProcess
 from tests.harness.confluent import producer as new_producer
 from tests.harness.confluent import read_all, values_of, wait_until
 from tests.harness.source_tree import ROOT
+from tests.harness.together import start_together
 
 HEALTH = ROOT / "docker" / "healthcheck.py"
 OF_THE_IMAGE = dict(re.findall(r"\b(KAFKA_\w+)=(\S+)", (ROOT / "docker" / "Dockerfile").read_text()))
@@ -47,22 +47,11 @@ class ThreeNodes:
     def __init__(self, folder: Path, of_each: Sequence[Mapping[str, str]], clients: Mapping[str, Any]) -> None:
         self.clients = dict(clients)
         self.nodes = [self._node(folder / f"node-{number}", one) for number, one in enumerate(of_each)]
-        failed: list[BaseException] = []
-
-        def start(one: BrokerProcess) -> None:
-            try:
-                one.start()
-            except BaseException as error:
-                failed.append(error)
-
-        starts = [threading.Thread(target=start, args=(one,)) for one in self.nodes]
-        for each in starts:
-            each.start()
-        for each in starts:
-            each.join()
-        if failed:
+        try:
+            start_together(one.start for one in self.nodes)
+        except BaseException:
             self.close()
-            raise failed[0]
+            raise
 
     def _node(self, folder: Path, variables: Mapping[str, str]) -> BrokerProcess:
         # Its own flags would win over the variable.

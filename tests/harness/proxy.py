@@ -1,4 +1,4 @@
-"""A TCP proxy that cuts connections in mid-flight.
+"""A TCP proxy that cuts connections in mid-flight, lets nobody through, or stands still in one direction.
 
 It stands between a client and a broker, forwards bytes both ways in a thread of its own, and on request resets every
 connection: sometimes after the broker has got a request whose answer then never arrives, which is what makes a
@@ -12,7 +12,7 @@ import random
 import socket
 import struct
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 RESET = struct.pack("ii", 1, 0)
@@ -44,8 +44,9 @@ def free_ports(count: int) -> int:
 
 
 class CuttingProxy:
-    """Listens on `port`, forwards to `target_port()`; `cut` drops all connections, `lose_answers` swallows what
-    the broker says.
+    """Listens on `port`, forwards to `target_port()`, which may raise `OSError`; `cut` drops all connections, losing
+    what the broker says last where that is wanted; `shut` lets nobody in any more, and after `stand_still` what is sent
+    arrives later, both until `mend`.
     """
 
     def __init__(self, port: int, target_port: Callable[[], int]) -> None:
@@ -53,7 +54,11 @@ class CuttingProxy:
         self._target_port = target_port
         self._loop = asyncio.new_event_loop()
         self._writers: set[asyncio.StreamWriter] = set()
-        self._losing = False
+        self._losing = self._is_shut = False
+        self._flows = {False: asyncio.Event(), True: asyncio.Event()}
+        """Set while bytes flow: requests (False), answers (True)."""
+        for flow in self._flows.values():
+            flow.set()
         self.cuts = 0
         self.swallowed_bytes = 0
         self._cut_each_bytes = self._cuts_left = self._since_cut = 0
@@ -86,6 +91,25 @@ class CuttingProxy:
         """
         self._cut_each_bytes, self._cuts_left, self._since_cut = size_bytes, times, 0
 
+    def shut(self) -> None:
+        """Nobody gets through, and who was through is not any more."""
+        self._call(self._set(is_shut=True))
+
+    def stand_still(self, *, requests: bool, answers: bool) -> None:
+        """Connections stay; what was sent in these directions waits."""
+        self._call(self._set(still=[answered for answered, wanted in ((False, requests), (True, answers)) if wanted]))
+
+    def mend(self) -> None:
+        """As if nothing had been."""
+        self._call(self._set())
+
+    async def _set(self, *, is_shut: bool = False, still: Sequence[bool] = ()) -> None:
+        self._is_shut = is_shut
+        for answered, flow in self._flows.items():
+            (flow.clear if answered in still else flow.set)()
+        if is_shut:
+            self._drop_all()
+
     def _call(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
 
@@ -95,7 +119,7 @@ class CuttingProxy:
     async def _close(self) -> None:
         assert self._server is not None
         self._server.close()
-        self._drop_all()
+        await self._set(is_shut=True)
         await asyncio.sleep(0)
 
     async def _cut(self, losing_answers: bool) -> None:
@@ -117,6 +141,9 @@ class CuttingProxy:
         self._writers.clear()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_shut:
+            writer.transport.abort()
+            return
         try:
             upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self._target_port())
         except OSError:
@@ -146,6 +173,7 @@ class CuttingProxy:
                     continue
                 if not answers:
                     self._count(len(part))
+                await self._flows[answers].wait()
                 writer.write(part)
                 await writer.drain()
         except (OSError, RuntimeError):

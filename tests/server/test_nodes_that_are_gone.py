@@ -10,9 +10,8 @@ from protocol.errors import ErrorCode
 from protocol.messages.configs import ListConfigResourcesRequest
 from protocol.messages.metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
 from protocol.messages.quorum import UnregisterBrokerRequest
-from protocol.schema import schema_of
-from tallystick.client.blocking_connection import BlockingConnection
 from tests.harness.confluent import SECONDS, admin, make_topic, wait_until
+from tests.harness.together import answer_of
 
 LOGGERS, BROKERS = 8, 4
 Ask = Callable[[int, object], Any]
@@ -22,17 +21,7 @@ Ask = Callable[[int, object], Any]
 def ask(nodes: tallystick.Broker) -> Ask:
     """Ask this node and no other."""
 
-    def asked(node_id: int, request: object) -> Any:
-        host, _, port = nodes.node_addresses()[node_id].rpartition(":")
-        connection = BlockingConnection((host, int(port)), "test", timeout_s=SECONDS)
-        try:
-            version = connection.version_for(type(request))
-            connection.send(request, version)
-            return connection.receive(schema_of(type(request)).api_key, version)
-        finally:
-            connection.close()
-
-    return asked
+    return lambda node_id, request: answer_of(nodes.node_addresses()[node_id], request)
 
 
 def told(ask: Ask, node_id: int, *, fenced: bool = False) -> dict[int, bool]:

@@ -11,27 +11,16 @@ from protocol.messages.client_quotas import (
     QuotaOperation,
 )
 from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from tallystick.client.blocking_connection import BlockingConnection
 from tests.harness.confluent import SECONDS
+from tests.harness.together import answer_of
 
 RATE = "controller_mutation_rate"
-
-
-def asked(address: str, client_id: str, request: object, api_key: int) -> Any:
-    host, _, port = address.rpartition(":")
-    connection = BlockingConnection((host, int(port)), client_id, timeout_s=SECONDS)
-    try:
-        version = connection.version_for(type(request))
-        connection.send(request, version)
-        return connection.receive(api_key, version)
-    finally:
-        connection.close()
 
 
 def of_each_client(address: str, **change: Any) -> None:
     entity = [AlteredQuotaEntity(entity_type="client-id", entity_name=None)]
     entry = QuotaAlterationEntry(entity=entity, ops=[QuotaOperation(key=RATE, **change)])
-    (told,) = asked(address, "operator", AlterClientQuotasRequest(entries=[entry], validate_only=False), 49).entries
+    (told,) = answer_of(address, AlterClientQuotasRequest(entries=[entry], validate_only=False), "operator").entries
     assert told.error_code == ErrorCode.NONE
 
 
@@ -46,7 +35,7 @@ def test_a_client_is_not_refused_for_what_others_have_had_made(nodes: tallystick
                 name=f"of-{number}", num_partitions=3, replication_factor=1, assignments=[], configs=[]
             )
             request = CreateTopicsRequest(topics=[topic], timeout_ms=int(SECONDS * 1000))
-            told.append(asked(address, f"client-{number}", request, 19).topics[0].error_code)
+            told.append(answer_of(address, request, f"client-{number}").topics[0].error_code)
         assert told == [ErrorCode.NONE] * 8
     finally:
         of_each_client(address, remove=True)

@@ -1,7 +1,5 @@
 """Partitions that are given to another node by hand, as `kafka-reassign-partitions` does: under load, by any node."""
 
-import asyncio
-
 import pytest
 
 import tallystick
@@ -13,8 +11,8 @@ from protocol.messages.placement import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from tallystick.client.client import Client
 from tests.harness.confluent import SECONDS, make_topic, read_all, values_of, wait_until
+from tests.harness.together import answer_of
 from tests.server.test_several_nodes import Running, leaders
 
 NODES = (1, 2, 3)
@@ -32,18 +30,11 @@ def reassigned(
     wanted = [ReassignablePartition(partition_index=index, replicas=nodes) for index, nodes in replicas.items()]
     topics = [ReassignableTopic(name=topic, partitions=wanted)]
 
-    async def asked() -> AlterPartitionReassignmentsResponse:
-        client = await Client.connect(address)
-        try:
-            request = AlterPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=topics)
-            answer = await client.seed.ask(request, 0)
-            under_way = await client.seed.ask(ListPartitionReassignmentsRequest(topics=None), 0)
-            assert (under_way.error_code, under_way.topics) == (0, [])
-            return answer
-        finally:
-            await client.close()
-
-    return asyncio.run(asked())
+    answer = answer_of(address, AlterPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=topics))
+    under_way = answer_of(address, ListPartitionReassignmentsRequest(topics=None))
+    assert (under_way.error_code, under_way.topics) == (0, [])
+    assert isinstance(answer, AlterPartitionReassignmentsResponse)
+    return answer
 
 
 def errors(answer: AlterPartitionReassignmentsResponse) -> dict[int, ErrorCode]:
@@ -90,7 +81,9 @@ def test_what_cannot_be_is_refused_and_the_rest_is_done(broker: tallystick.Broke
 
 def test_what_was_placed_by_hand_stays_while_nobody_comes_or_goes(broker: tallystick.Broker) -> None:
     make_topic(broker.bootstrap, "orders", 6)
-    assert set(errors(reassigned(broker.bootstrap, "orders", {index: [2] for index in range(6)})).values()) == {0}
+    assert set(
+        errors(reassigned(broker.node_addresses()[1], "orders", {index: [2] for index in range(6)})).values()
+    ) == {0}
     make_topic(broker.bootstrap, "others", 2)
     assert set(leaders(broker, "orders").values()) == {2}
     assert set(leaders(broker, "others").values()) == {1, 3}, "who leads fewer comes first"

@@ -7,10 +7,8 @@ import asyncio
 import contextlib
 import os
 import pwd
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -20,6 +18,8 @@ from typing import Any
 
 import asyncpg
 import psutil
+
+from tests.harness.proxy import free_port
 
 PATIENCE_S = 60.0
 USERS = ("postgres", "nobody")
@@ -66,22 +66,11 @@ def _as_whom() -> dict[str, Any]:
     return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
 
 
-def _free_port() -> int:
-    """Below those that the system gives to clients: who tries to reach a server that is down must not take its port."""
-    while True:
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", random.randrange(15_000, 30_000)))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-
-
 class PostgresqlServer:
     """One server; `close` it. `of` is another that it is to be a standby of."""
 
     def __init__(self, *, of: "PostgresqlServer | None" = None) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self._scratch = Path(tempfile.mkdtemp(prefix="tallystick-postgresql-", dir=_place()))
         self._data = self._scratch / "data"
         self._process: subprocess.Popen[bytes] | None = None

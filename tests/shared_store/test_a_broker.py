@@ -128,8 +128,8 @@ def producer_of(bootstrap: str) -> Producer:
     return producer
 
 
-def test_a_node_that_is_killed_again_and_again_leaves_what_was_committed(nodes: Nodes) -> None:
-    node = nodes.node(1).start()
+def killed_again_and_again(node: BrokerProcess) -> None:
+    """Under transactions, of which those that were committed are there. It runs in the end."""
     make_topic(node.bootstrap, "t")
     producer, committed = producer_of(node.bootstrap), []
     for number in transactions(producer, "t", range(60)):
@@ -141,6 +141,10 @@ def test_a_node_that_is_killed_again_and_again_leaves_what_was_committed(nodes: 
     assert node.stop() == 0
     node.start()
     assert everything(node.bootstrap, "t") == of(committed)
+
+
+def test_a_node_that_is_killed_again_and_again_leaves_what_was_committed(nodes: Nodes) -> None:
+    killed_again_and_again(nodes.node(1).start())
 
 
 def test_a_second_node_takes_over_what_one_that_is_gone_has_led(nodes: Nodes) -> None:

@@ -1,14 +1,12 @@
 """Three brokers in processes over one database. They are reached through links, and so is the database from each."""
 
-import random
-import socket
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 from tallystick.process import BrokerProcess
 from tests.chaos.cluster.database import Database
-from tests.chaos.cluster.links import Link, Links
+from tests.harness.proxy import CuttingProxy, free_port
+from tests.harness.together import start_together
 
 NUMBER_OF_NODES = 3
 START_S = 90.0
@@ -20,26 +18,13 @@ OF_SEVERAL = {
 }
 
 
-def _free_port() -> int:
-    """Below those that the system gives to clients, so that it stays free while its node is dead."""
-    while True:
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", random.randrange(15_000, 30_000)))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-
-
 class Node:
     """One broker, and the links to it and from it to the database."""
 
-    def __init__(
-        self, node_id: int, folder: Path, links: Links, database: Database, settings: Mapping[str, str]
-    ) -> None:
+    def __init__(self, node_id: int, folder: Path, database: Database, settings: Mapping[str, str]) -> None:
         self.node_id = node_id
-        port = _free_port()
-        self.to_it = links.link(lambda: ("127.0.0.1", port))
+        port = free_port()
+        self.to_it = CuttingProxy(free_port(), lambda: port).start()
         self.to_database = database.ways()
         named = {
             **settings,
@@ -55,7 +40,7 @@ class Node:
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.to_it.port}"
+        return self.to_it.bootstrap
 
     def start(self) -> None:
         """Raises `BrokerFailed`."""
@@ -63,27 +48,25 @@ class Node:
         self.process.start()
 
     @property
-    def links(self) -> list[Link]:
+    def links(self) -> list[CuttingProxy]:
         return [self.to_it, *self.to_database]
 
     def mend(self) -> None:
         for link in self.links:
             link.mend()
 
+    def close(self) -> None:
+        self.process.close()
+        for link in self.links:
+            link.stop()
+
 
 class Brokers:
     """What a run takes for its broker: see `tallystick.process.BrokerProcess`."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
-        self.links = Links()
-        try:
-            self.database = Database(self.links)
-        except BaseException:
-            self.links.close()
-            raise
-        self.nodes = [
-            Node(1 + number, folder, self.links, self.database, settings) for number in range(NUMBER_OF_NODES)
-        ]
+        self.database = Database()
+        self.nodes = [Node(1 + number, folder, self.database, settings) for number in range(NUMBER_OF_NODES)]
 
     @property
     def bootstrap(self) -> str:
@@ -91,21 +74,7 @@ class Brokers:
 
     def start(self) -> None:
         """All that do not run, at the same time. Raises what one of them raised."""
-        failed: list[BaseException] = []
-
-        def start(one: Node) -> None:
-            try:
-                one.start()
-            except BaseException as error:
-                failed.append(error)
-
-        starts = [threading.Thread(target=start, args=(one,)) for one in self.nodes if not one.process.running]
-        for one in starts:
-            one.start()
-        for one in starts:
-            one.join()
-        if failed:
-            raise failed[0]
+        start_together(one.start for one in self.nodes if not one.process.running)
 
     def logs(self) -> list[tuple[str, str]]:
         """Of all nodes that ever started, with their names."""
@@ -114,6 +83,5 @@ class Brokers:
 
     def close(self) -> None:
         for one in self.nodes:
-            one.process.close()
+            one.close()
         self.database.close()
-        self.links.close()

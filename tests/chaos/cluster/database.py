@@ -6,9 +6,10 @@ import random
 import signal
 import time
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
-from tests.chaos.cluster.links import Link, Links
+from tests.harness.proxy import CuttingProxy, free_port
 from tests.shared_store.postgresql_server import PostgresqlServer
 
 T = TypeVar("T")
@@ -23,8 +24,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 class Database:
     """See the head of this file; `close` it."""
 
-    def __init__(self, links: Links) -> None:
-        self._links = links
+    def __init__(self) -> None:
         primary = PostgresqlServer()
         self._in: list[PostgresqlServer | None] = [primary, None]
         self._first = 0
@@ -41,18 +41,18 @@ class Database:
         assert found is not None
         return found
 
-    def ways(self) -> list[Link]:
-        """A link to each of the two places, for one who uses them."""
-        return [self._links.link(lambda place=place: self._behind(place)) for place in PLACES]  # type: ignore[misc]
+    def ways(self) -> list[CuttingProxy]:
+        """A link to each of the two places, for one who uses them; he stops them."""
+        return [CuttingProxy(free_port(), partial(self._behind, place)).start() for place in PLACES]
 
-    def _behind(self, place: int) -> tuple[str, int]:
+    def _behind(self, place: int) -> int:
         found = self._in[place]
         if found is None:
             raise OSError("there is no server now")
-        return "127.0.0.1", found.port
+        return found.port
 
     @staticmethod
-    def url(ways: list[Link]) -> str:
+    def url(ways: list[CuttingProxy]) -> str:
         hosts = ",".join(f"127.0.0.1:{way.port}" for way in ways)
         return f"postgresql://postgres@{hosts}/postgres?schema=chaos"
 

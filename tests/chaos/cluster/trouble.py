@@ -153,22 +153,22 @@ class Troubles:
         """Clients and other nodes do not reach it; it reaches them, and the database."""
         one = self._draw.choice(self._brokers.nodes)
         if self._draw.random() < 0.5:
-            one.to_it.cut()
+            one.to_it.shut()
         else:
-            towards = self._draw.random() < 0.7
-            one.to_it.stand_still(towards=towards, back=not towards or self._draw.random() < 0.5)
+            requests = self._draw.random() < 0.7
+            one.to_it.stand_still(requests=requests, answers=not requests or self._draw.random() < 0.5)
         self._wait_and_mend(one, "cut off from clients and nodes")
 
     def _cut_off_from_database(self) -> None:
         """It is reached by clients and nodes all the time."""
         one = self._draw.choice(self._brokers.nodes)
-        is_cut, towards = self._draw.random() < 0.5, self._draw.random() < 0.7
-        back = not towards or self._draw.random() < 0.5
+        is_shut, requests = self._draw.random() < 0.5, self._draw.random() < 0.7
+        answers = not requests or self._draw.random() < 0.5
         for way in one.to_database:
-            if is_cut:
-                way.cut()
+            if is_shut:
+                way.shut()
             else:
-                way.stand_still(towards=towards, back=back)
+                way.stand_still(requests=requests, answers=answers)
         self._wait_and_mend(one, "cut off from the database")
 
     def _wait_and_mend(self, one: Node, what: str) -> None:

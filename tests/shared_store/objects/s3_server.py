@@ -5,7 +5,6 @@ keeps files in a temporary folder.
 import http.client
 import logging
 import os
-import random
 import shutil
 import socket
 import subprocess
@@ -14,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 from unittest import mock
+
+from tests.harness.proxy import free_port
 
 PATIENCE_S = 60.0
 BUCKET = "bucket"
@@ -81,7 +82,7 @@ class Versitygw:
         assert program is not None
         self._folder = Path(tempfile.mkdtemp(prefix="tallystick-s3-"))
         (self._folder / BUCKET).mkdir()
-        self.port = _free_port()
+        self.port = free_port()
         self._process = subprocess.Popen(
             [program, "--port", f"127.0.0.1:{self.port}", "posix", str(self._folder)],
             env=os.environ | {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET},
@@ -99,17 +100,6 @@ class Versitygw:
         self._process.kill()
         self._process.wait(PATIENCE_S)
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _free_port() -> int:
-    """Below those that the system gives to clients."""
-    while True:
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", random.randrange(15_000, 30_000)))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
 
 
 def _answers(port: int) -> bool:
@@ -132,7 +122,7 @@ class Looking:
     def names(self) -> list[str]:
         """Of all objects, without the files that say whose a folder is."""
         found = (one["path"] for page in self._store.list() for one in page)
-        return sorted(name for name in found if not name.endswith("/cluster"))
+        return sorted(name for name in found if not name.endswith(("/cluster", "/start")))
 
     def put(self, name: str, data: bytes) -> None:
         self._store.put(name, data)

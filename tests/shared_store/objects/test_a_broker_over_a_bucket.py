@@ -18,6 +18,7 @@ from tests.shared_store.test_a_broker import (
     PATIENCE_S,
     everything,
     insist,
+    killed_again_and_again,
     make_topic,
     of,
     producer_of,
@@ -27,17 +28,7 @@ from tests.shared_store.test_a_broker import (
 
 def test_a_node_that_is_killed_again_and_again_leaves_what_was_committed(nodes: NodesApart) -> None:
     node = nodes.node(1).start()
-    make_topic(node.bootstrap, "t")
-    producer, committed = producer_of(node.bootstrap), []
-    for number in transactions(producer, "t", range(60)):
-        committed.append(number)
-        if number % 10 == 7:
-            node.kill()
-            node.start()
-    assert everything(node.bootstrap, "t") == of(committed)
-    assert node.stop() == 0
-    node.start()
-    assert everything(node.bootstrap, "t") == of(committed)
+    killed_again_and_again(node)
     assert set(nodes.named()) <= set(nodes.objects()), "what is named is there"
     assert nodes.sql("SELECT FROM object WHERE upload_id IS NULL AND bytes <> ''"), "coordinators are in the database"
     assert SECRET not in node.log_end(1 << 20)

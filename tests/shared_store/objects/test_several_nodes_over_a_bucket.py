@@ -7,36 +7,20 @@ import pytest
 from tests.shared_store.objects.line import Fault
 from tests.shared_store.objects.nodes_apart import NodesApart
 from tests.shared_store.several_nodes.cluster import SeveralNodes
-from tests.shared_store.several_nodes.test_transactions import COUNT, filled, look_at_everything
+from tests.shared_store.several_nodes.test_transactions import (
+    COUNT,
+    VICTIMS,
+    filled,
+    look_at_everything,
+    moved_though_a_node_dies,
+)
 from tests.shared_store.several_nodes.writing import Transforming, Writer
 
 
 @pytest.mark.parametrize("role", ["leader", "coordinator of transactions"])
 def test_a_node_dies_in_the_middle_of_transactions(nodes: NodesApart, role: str) -> None:
     cluster = SeveralNodes(nodes)
-    cluster.make_topics("source", "target")
-    filled(cluster)
-    worker = Transforming(cluster, "source", "target")
-    worker.begin()
-    worker.until(lambda: worker.committed >= 5, "some transactions are committed")
-    victim = (
-        cluster.leaders("target")[0]
-        if role == "leader"
-        else cluster.coordinator_of_transactions(Transforming.transactional_id)
-    )
-    killed: list[int] = []
-
-    def kill() -> None:
-        cluster.kill(victim)
-        killed.append(victim)
-
-    while not killed:
-        worker.step(kill)
-    before = worker.committed
-    worker.until(lambda: worker.committed >= before + 5, "the others go on")
-    cluster.wait_until_led_without(victim, "source", "target")
-    cluster.by_id[victim].start()
-    worker.until(lambda: worker.moved == COUNT, "all is moved")
+    _, worker = moved_though_a_node_dies(cluster, VICTIMS[role])
     worker.close()
     look_at_everything(cluster, worker)
     assert set(nodes.named()) <= set(nodes.objects()), "what is named is there"

@@ -1,7 +1,6 @@
 """Several brokers in processes over one store, as their clients see them: who leads what, and what is in a topic."""
 
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,9 +13,8 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from broker.coordination.key_partition import partition_for
 from protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.schema import schema_of
-from tallystick.client.blocking_connection import BlockingConnection
 from tallystick.process import BrokerProcess
+from tests.harness.together import answer_of, start_together
 from tests.shared_store.test_a_broker import PATIENCE_S, SETTINGS, Nodes
 
 WHOLE = "TALLYSTICK_NODES_THOROUGH" in os.environ
@@ -33,25 +31,6 @@ def until(happened: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
-def start_all(nodes: list[BrokerProcess]) -> None:
-    """At the same time. Raises what a start raised."""
-    failed: list[BaseException] = []
-
-    def start(one: BrokerProcess) -> None:
-        try:
-            one.start()
-        except BaseException as error:
-            failed.append(error)
-
-    starts = [threading.Thread(target=start, args=(one,)) for one in nodes]
-    for one in starts:
-        one.start()
-    for one in starts:
-        one.join()
-    if failed:
-        raise failed[0]
-
-
 SESSION_MS = "4000"
 """A machine under load may well stand still for two seconds."""
 SOON_MS = 500
@@ -66,7 +45,7 @@ class SeveralNodes:
         self._settings = {"broker_session_timeout_ms": SESSION_MS} | settings
         self._has_http = has_http
         self.by_id: dict[int, BrokerProcess] = {}
-        start_all([self.make(1 + number) for number in range(NUMBER_OF_NODES)])
+        start_together([self.make(1 + number).start for number in range(NUMBER_OF_NODES)])
 
     def make(self, node_id: int) -> BrokerProcess:
         """One more, not started yet."""
@@ -100,14 +79,7 @@ class SeveralNodes:
 
     def ask(self, node_id: int, request: object) -> Any:
         """Of this node and no other: clients go to whom they please."""
-        host, _, port = self.by_id[node_id].bootstrap.rpartition(":")
-        connection = BlockingConnection((host, int(port)), "test", timeout_s=PATIENCE_S)
-        try:
-            version = connection.version_for(type(request))
-            connection.send(request, version)
-            return connection.receive(schema_of(type(request)).api_key, version)
-        finally:
-            connection.close()
+        return answer_of(self.by_id[node_id].bootstrap, request)
 
     # -- who does what ---------------------------------------------------------------------------------------
 

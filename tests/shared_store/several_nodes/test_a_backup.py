@@ -4,8 +4,9 @@ is there, in order, and what came later is not; the nodes go on from there."""
 import pytest
 from confluent_kafka import Producer
 
+from tests.harness.together import start_together
 from tests.shared_store.postgresql_server import PostgresqlServer
-from tests.shared_store.several_nodes.cluster import PARTITIONS, SeveralNodes, start_all
+from tests.shared_store.several_nodes.cluster import PARTITIONS, SeveralNodes
 from tests.shared_store.several_nodes.test_transactions import filled
 from tests.shared_store.several_nodes.writing import Transforming, Writer
 from tests.shared_store.test_a_broker import PATIENCE_S, Nodes
@@ -34,7 +35,7 @@ def test_it_is_one_moment_of_all_nodes(cluster: SeveralNodes, postgresql: Postgr
     for one in cluster.by_id.values():
         assert one.stop(seconds=PATIENCE_S) == 0, cluster.logs()
     postgresql.restore(f"several_{schema}", dumped)
-    start_all(list(cluster.by_id.values()))
+    start_together(one.start for one in cluster.by_id.values())
     found = cluster.everything("t")
     assert before <= sum(map(len, found.values())) < writer.written
     assert found == {index: values[: len(found[index])] for index, values in writer.expected().items()}

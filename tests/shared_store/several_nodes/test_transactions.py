@@ -56,17 +56,14 @@ VICTIMS: dict[str, Callable[[SeveralNodes], int]] = {
 }
 
 
-@pytest.mark.parametrize("role", VICTIMS)
-def test_a_node_dies_in_the_middle_of_transactions(nodes: Nodes, role: str) -> None:
-    if role not in IN_SHORT and not WHOLE:
-        pytest.skip(ONLY_THOROUGH)
-    cluster = SeveralNodes(nodes)
+def moved_though_a_node_dies(cluster: SeveralNodes, whom: Callable[[SeveralNodes], int]) -> tuple[int, Transforming]:
+    """In the middle of a transaction; it is started again. Who that was, and who moved all."""
     cluster.make_topics("source", "target")
     filled(cluster)
     worker = Transforming(cluster, "source", "target")
     worker.begin()
     worker.until(lambda: worker.committed >= 5, "some transactions are committed")
-    victim = VICTIMS[role](cluster)
+    victim = whom(cluster)
     killed: list[int] = []
 
     def kill() -> None:
@@ -80,6 +77,15 @@ def test_a_node_dies_in_the_middle_of_transactions(nodes: Nodes, role: str) -> N
     cluster.wait_until_led_without(victim, "source", "target")
     cluster.by_id[victim].start()
     worker.until(lambda: worker.moved == COUNT, "all is moved")
+    return victim, worker
+
+
+@pytest.mark.parametrize("role", VICTIMS)
+def test_a_node_dies_in_the_middle_of_transactions(nodes: Nodes, role: str) -> None:
+    if role not in IN_SHORT and not WHOLE:
+        pytest.skip(ONLY_THOROUGH)
+    cluster = SeveralNodes(nodes)
+    victim, worker = moved_though_a_node_dies(cluster, VICTIMS[role])
     worker.close()
     cluster.wait_until_led_by(victim, "source", "target")
     look_at_everything(cluster, worker)
