@@ -7,11 +7,13 @@ Rule 2. The database decides what there is. What no row names is removed in the 
 Rule 3. What leaves, leaves the database first, for a list of what may be removed, then the bucket, then that list.
 Rule 4. The folder of a cluster in the bucket is called after the cluster, and says so in a file. The database knows
         which bucket it is: no node looks for objects in another.
-Rule 5. That file has the signature of the last start, too, which is drawn, and in the database before it is in the
+Rule 5. A second file has the signature of the last start, which is drawn, and in the database before it is in the
         bucket. A database that does not know it is a copy of the one that does: it would use its names again, and
-        remove what it does not know.
+        remove what it does not know. It is looked at before a start changes anything and before anything is removed,
+        and written by starts that were let in alone: several may start at the same time.
 
-    s3://bucket/folder/CLUSTER/cluster            whose this is, and the last start with its signature
+    s3://bucket/folder/CLUSTER/cluster            whose this is
+    s3://bucket/folder/CLUSTER/start              the last start with its signature
     s3://bucket/folder/CLUSTER/0000001f/00000007  what the start 31 has brought as its seventh
 """
 
@@ -38,10 +40,9 @@ SWEPT_AFTER_MS = 3_600_000
 """How long a life that is over has to be silent: nothing of it is on its way to the bucket any more."""
 OTHERS_SILENT_MS = 30_000
 """How long nodes that keep everything in the database have to be silent before another keeps objects apart."""
-MARK = "cluster"
-"""The file that says whose folder it is, and which start was the last."""
-UNSIGNED = "0" * 16
-"""The signature before the first start."""
+WHOSE = "cluster"
+"""The file that says whose folder it is."""
+LAST_START = "start"
 
 _SIGNATURE = "INSERT INTO signature VALUES (left(md5(gen_random_uuid()::text), 16)) RETURNING sign"
 _STILL_HELD = "SELECT 1 AS it FROM object WHERE object_id = $1 AND live_runs > 0"
@@ -59,12 +60,12 @@ class _Start:
     number: int
     sign: str
 
-    def to_bytes(self, cluster_id: str) -> bytes:
-        """All of one cluster have the same size."""
-        return f"{cluster_id} {self.number:010d} {self.sign}\n".encode()
+    def to_bytes(self) -> bytes:
+        """All have the same size."""
+        return f"{self.number:010d} {self.sign}\n".encode()
 
 
-_NONE_YET = _Start(0, UNSIGNED)
+_START_BYTES = len(_Start(0, "0" * 16).to_bytes())
 
 
 class ObjectsInS3(PostgresqlStore):
@@ -104,36 +105,34 @@ class ObjectsInS3(PostgresqlStore):
     async def _try_bucket(self) -> None:
         """Whether all can be done there that will have to be, and whether it is the bucket that it was. Raises
         `StoreRefused`, `StoreUnreachable`."""
-        last = await self._last_start()
-        if last is None and await self._placed() is not None:
+        whose = f"{self._folder}/{WHOSE}"
+        written = f"{self._folder}\n".encode()
+        was_placed = (
+            await self._placed() is not None
+        )  # Asked first: whoever is the first to place writes the file before.
+        if was_placed and await self._bytes_of(whose, len(written)) is None:
             raise StoreRefused(
                 f"objects of cluster {self._folder} lie in {self._place}, and there are none: it is another bucket "
                 "of that name, or they are gone"
             )
-        await self._sign(last or _NONE_YET)
-        if await self._last_start() is None:
+        await self._bucket.put(whose, written)
+        if await self._bytes_of(whose, len(written)) is None:
             raise StoreRefused(f"what is written to {self._place} cannot be read there")
         async for _ in self._bucket.names(f"{self._folder}/none"):
             break
         await self._bucket.delete([f"{self._folder}/none"])
 
-    async def _last_start(self) -> _Start | None:
-        """The one that the file in the bucket has; None where there is none."""
-        size_bytes = len(_NONE_YET.to_bytes(self._folder))
+    async def _bytes_of(self, name: str, size_bytes: int) -> bytes | None:
+        """Of a file that is there or not."""
         try:
-            (found,) = await self._bucket.get(f"{self._folder}/{MARK}", [(0, size_bytes)])
+            (found,) = await self._bucket.get(name, [(0, size_bytes)])
         except NotThere:
             return None
-        _, number, sign = found.decode().rsplit(maxsplit=2)
-        return _Start(int(number), sign)
-
-    async def _sign(self, start: _Start) -> None:
-        await self._bucket.put(f"{self._folder}/{MARK}", start.to_bytes(self._folder))
+        return found
 
     async def join(self, node_id: int, about: bytes) -> Incarnation:
         assert self._folder, "it is known whose the folder is"
-        last = await self._last_start() or _NONE_YET
-        await self._check_history(last)
+        last_number = await self._check_history()
         row = await self._row("SELECT * FROM place_objects($1, $2, $3)", str(self._place), node_id, OTHERS_SILENT_MS)
         assert row is not None, "it always answers"
         if row["other"] is not None:
@@ -144,18 +143,23 @@ class ObjectsInS3(PostgresqlStore):
         who = await super().join(node_id, about)
         drawn = await self._row(_SIGNATURE)
         assert drawn is not None, "it is drawn"
-        await self._sign(_Start(max(last.number, who.number), drawn["sign"]))
+        start = _Start(max(last_number, who.number), drawn["sign"])
+        await self._bucket.put(f"{self._folder}/{LAST_START}", start.to_bytes())
         return who
 
-    async def _check_history(self, last: _Start) -> None:
-        """Rule 5, before anything is changed: a start that is refused may be tried again."""
+    async def _check_history(self) -> int:
+        """Rule 5; the number of the last start over the bucket. A start that is refused may be tried again. Raises
+        `StoreRefused`, `StoreUnreachable`."""
+        found = await self._bytes_of(f"{self._folder}/{LAST_START}", _START_BYTES)
+        if found is None:
+            return 0
+        number, sign = found.decode().split()
+        last = _Start(int(number), sign)
         row = await self._row(
-            "SELECT last_number, EXISTS (SELECT FROM signature WHERE sign = $1) AS known, "
-            "EXISTS (SELECT FROM signature) AS signed FROM cluster",
-            last.sign,
+            "SELECT last_number, EXISTS (SELECT FROM signature WHERE sign = $1) AS known FROM cluster", last.sign
         )
         assert row is not None, "the row is always there"
-        if not (row["known"] or (last.sign == UNSIGNED and not row["signed"])):
+        if not row["known"]:
             remedy = (
                 f"UPDATE cluster SET last_number = greatest(last_number, {last.number}); "  # noqa: S608  for people
                 f"INSERT INTO signature VALUES ('{last.sign}')"
@@ -165,6 +169,7 @@ class ObjectsInS3(PostgresqlStore):
                 f"{row['last_number']}, does not know of it: one is a copy of the other, or was brought back from "
                 f"one. Where nothing else uses the bucket, have this one go on behind that: {remedy}"
             )
+        return last.number
 
     # -- bringing --------------------------------------------------------------------------------------------
 
@@ -219,6 +224,7 @@ class ObjectsInS3(PostgresqlStore):
     # -- removing --------------------------------------------------------------------------------------------
 
     async def collect(self, older_ms: int, limit: int) -> int:
+        await self._check_history()
         removed = await super().collect(older_ms, limit)
         await self._remove_given_up()
         await self._remove_leaving()

@@ -51,6 +51,27 @@ class Clusters:
             await one.close()
 
 
+class Held:
+    """A method waits: behind what it does, or before, where its first argument is the one that is given."""
+
+    def __init__(self, whose: object, name: str, before: str | None = None) -> None:
+        self.reached, self.go_on = asyncio.Event(), asyncio.Event()
+        self._ask, self._before = getattr(whose, name), before
+        setattr(whose, name, self._asked)
+
+    async def _asked(self, *given: object) -> object:
+        if self._before in given:
+            await self._wait()
+        found = await self._ask(*given)
+        if self._before is None:
+            await self._wait()
+        return found
+
+    async def _wait(self) -> None:
+        self.reached.set()
+        await self.go_on.wait()
+
+
 @pytest.fixture
 def tell(postgresql: PostgresqlServer, moto: S3Server, schema: str) -> Callable[[Story], None]:
     def tell(story: Story) -> None:
@@ -152,10 +173,10 @@ def test_a_copy_of_the_database_is_found_out_by_the_starts_that_it_does_not_know
         store = clusters.apart()
         await opened(store)
         await store.join(1, b"")
-        assert clusters.looking.bytes_of("drawn/cluster").startswith(b"drawn 0000000001 ")
-        of_a_copy = b"drawn 0000000001 00000000deadbeef\n"
-        for mark in (of_a_copy, of_a_copy.replace(b"1 0", b"9 0")):
-            clusters.looking.put("drawn/cluster", mark)
+        assert clusters.looking.bytes_of("drawn/start").startswith(b"0000000001 ")
+        of_a_copy = b"0000000001 00000000deadbeef\n"
+        for signed in (of_a_copy, of_a_copy.replace(b"1 0", b"9 0")):
+            clusters.looking.put("drawn/start", signed)
             copy = clusters.apart()
             await opened(copy)
             for _ in range(3):
@@ -165,7 +186,7 @@ def test_a_copy_of_the_database_is_found_out_by_the_starts_that_it_does_not_know
         for statement in remedy.split("; "):
             await clusters.postgresql.sql(statement, schema=clusters.schema)
         assert (await copy.join(2, b"")).number == 10, "what was refused had no number"
-        assert clusters.looking.bytes_of("drawn/cluster").startswith(b"drawn 0000000010 ")
+        assert clusters.looking.bytes_of("drawn/start").startswith(b"0000000010 ")
 
     tell(story)
 
@@ -187,6 +208,52 @@ def test_of_two_copies_of_a_database_one_alone_goes_on(tell: Callable[[Story], N
         for _ in range(3):
             with pytest.raises(StoreRefused, match="start 2 has begun"):
                 await copy.join(1, b"")
+
+    tell(story)
+
+
+def test_a_copy_that_starts_beside_the_original_ends_it_before_it_removes_anything(
+    tell: Callable[[Story], None],
+) -> None:
+    """Nothing had started behind the copy when it was made: it is let in, and the original is not the last any more."""
+
+    async def story(clusters: Clusters) -> None:
+        store = clusters.apart()
+        await opened(store)
+        who = await store.join(1, b"")
+        log = await store.claim(who, TOPIC, 0, None)
+        await store.commit(who, object_of(who, 1), DATA, [appended(log, 1)])
+        await store.forget(who, TOPIC)
+        clusters.looking.put("drawn/start", b"0000000002 00000000deadbeef\n")
+        with pytest.raises(StoreRefused, match="start 2 has begun"):
+            await store.collect(0, 10)
+        assert len(clusters.looking.names()) == 1
+
+    tell(story)
+
+
+def test_nodes_that_start_at_the_same_time_let_each_other_in(tell: Callable[[Story], None]) -> None:
+    """One looks whether it is the right bucket, while the next signs there and another is let in."""
+
+    async def joined(store: ObjectsInS3, node_id: int) -> int:
+        await opened(store)
+        return (await store.join(node_id, b"")).number
+
+    async def story(clusters: Clusters) -> None:
+        looking, signing, late = (clusters.apart() for _ in range(3))
+        looked, signs = Held(looking, "_placed"), Held(signing._bucket, "put", before="drawn/start")
+        first = asyncio.create_task(joined(looking, 1))
+        await looked.reached.wait()
+        second = asyncio.create_task(joined(signing, 2))
+        await signs.reached.wait()
+        assert await joined(late, 3) == 2
+        looked.go_on.set()
+        assert await first == 3
+        signs.go_on.set()
+        assert await second == 1
+        for one in (looking, signing, late):
+            await one.collect(0, 10)
+        assert clusters.looking.bytes_of("drawn/start").startswith(b"0000000001 ")
 
     tell(story)
 
