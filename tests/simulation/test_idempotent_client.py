@@ -9,7 +9,6 @@ from protocol.messages.produce import PartitionProduceResponse
 from tests.simulation.clients.idempotent import overtaken
 from tests.simulation.clients.sending import Batch
 from tests.simulation.history import History, Place
-from tests.simulation.nodes.run import run_several
 from tests.simulation.plan import draw
 from tests.simulation.shape import FaultPlan
 from tests.simulation.simulation import run
@@ -62,13 +61,6 @@ def test_another_node_has_heard_of_the_one_behind() -> None:
     assert not overtaken(first, [first, batch(-1, AGAIN, sequence=1)], [], several=True), "nothing was let in"
     heard = batch(OUT_OF_ORDER)
     assert not overtaken(heard, [heard, behind], [], several=True), "it was heard at once"
-
-
-def test_the_run_in_which_another_node_has_heard_of_the_one_behind() -> None:
-    """A node was cut off from the store before the first batch of a producer was brought to the bucket."""
-    result = run_several(217)
-    assert result.hits["producer.overtaken"]
-    assert result.violations == []
 
 
 def test_a_late_copy_arrives_first_after_a_power_cut() -> None:
