@@ -55,8 +55,14 @@ class NodesApart(Nodes):
                 OLD_MS,
             )
 
+    def everything(self) -> str:
+        """What lies in the bucket, what the database says of it, and what the last node has told."""
+        rows = self.sql("SELECT object_id, upload_id, live_runs, dead_since, refused FROM object ORDER BY object_id")
+        leaving = self.sql("SELECT upload_id FROM leaving")
+        return "\n".join([*self.objects(), *map(str, rows), f"leaving: {leaving}", self.all[-1].log_end(4_000)])
+
     def wait_until(self, happened: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while not happened():
-            assert time.monotonic() < deadline, f"it never happened: {what}\n" + self.all[-1].log_end(4_000)
+            assert time.monotonic() < deadline, f"it never happened: {what}\n{self.everything()}"
             time.sleep(0.05)
