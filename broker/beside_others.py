@@ -3,10 +3,12 @@ may write it, the way to the others, and coordinators that come and go with what
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 from broker.api.services import Services
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Endpoint
+from broker.coordination.across_nodes.followed_partitions import FollowedPartitions
 from broker.coordination.across_nodes.forwarding import Controller
 from broker.coordination.across_nodes.nodes import Nodes, SharedNodes
 from broker.coordination.across_nodes.peer_gate import PeerGate
@@ -17,6 +19,7 @@ from broker.coordination.marker_writer import LocalMarkerWriter
 from broker.coordination.producer_ids import IncarnationIds
 from broker.coordination.topics import TopicDirectory
 from broker.membership.life import SharedLife
+from broker.partitions.followed_partition import FollowedPartition
 from broker.partitions.partition import Partition
 from broker.partitions.topic import Topic
 from broker.peers.connections import PeerConnections
@@ -24,6 +27,7 @@ from broker.peers.listener import between_nodes
 from broker.peers.port import Peers, Place
 from broker.process.environment import Environment
 from broker.shared.bringing import Own
+from coordinator.cluster.keys.broker_keys import RACK_AWARE
 from coordinator.ports import MarkerWriter
 from storage.shared.store import SharedStore
 
@@ -104,6 +108,29 @@ class BesideOthers:
         """The way of markers: `local` writes those of partitions that this node leads."""
         assert self._nodes is not None, "nobody is known yet"
         return SharedMarkerWriter(local, topics, self._nodes, self.peers, self._own)
+
+    def followed(self, topics: TopicDirectory) -> FollowedPartitions | None:
+        """What readers of this node's rack read here; None where readers are to go to leaders."""
+        config = self._config
+        if config.get("replica.selector.class") != RACK_AWARE:
+            return None
+        assert self._nodes is not None, "nobody is known yet"
+        make = partial(
+            FollowedPartition,
+            now_ms=self._environment.wall_ms,
+            producer_expiration_ms=lambda: config.get_int("producer.id.expiration.ms"),
+            on_written=lambda _: None,
+            durable_appends=True,
+        )
+        return FollowedPartitions(
+            self._nodes,
+            self.life.partitions,
+            self._environment,
+            topics.by_id,
+            make=make,
+            silent_ms=lambda: config.get_int("broker.session.timeout.ms"),
+            own=self._own,
+        )
 
     def share_state(self, topics: TopicDirectory) -> PeerShareState:
         """The way to share coordinators in other nodes."""

@@ -119,6 +119,7 @@ def make_services(
         journal=node.journal,
         acls=acls,
         others=others,
+        followed=None if others is None else others.followed(topics),
     )
 
 

@@ -29,10 +29,14 @@ class Reading:
     moved_leader: bool = False
 
     def refuse(self, wanted: Wanted, response: PartitionData) -> None:
-        """An error of this partition, or the end of the epoch that its reader has read."""
+        """An error of this partition, the end of the epoch that its reader has read, or who is nearer to it."""
         self.errors = True
         self.moved_leader = self.moved_leader or response.error_code in LEADER_ERRORS
         self.responses.append((wanted, response))
+
+    def waits_for(self, wanted: Wanted) -> bool:
+        """Whether it is away."""
+        return bool(self.away) and self.away[-1][0] is wanted
 
     async def bring(self, unreachable: list[Wanted]) -> bool:
         """Wait for what is away, and was not found to be unreachable before; what is now is added to that. False where
@@ -68,11 +72,17 @@ def diverging_from(wanted: Wanted, partition: Partition) -> PartitionData | None
         return refusal_of(wanted, ErrorCode.OFFSET_OUT_OF_RANGE)
     if epoch == wanted.last_fetched_epoch and end_offset >= wanted.fetch_offset:
         return None
+    response = bounds_of(wanted, partition)
+    response.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return response
+
+
+def bounds_of(wanted: Wanted, partition: Partition) -> PartitionData:
+    """No records, but what is known of the log."""
     response = refusal_of(wanted, ErrorCode.NONE)
     response.high_watermark = partition.high_watermark
     response.last_stable_offset = partition.last_stable_offset
     response.log_start_offset = partition.log_start_offset
-    response.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
     return response
 
 
@@ -109,7 +119,7 @@ def refusal_of(wanted: Wanted, error: ErrorCode) -> PartitionData:
 
 def take_note(wanted: Wanted, response: PartitionData) -> bool:
     """Remember what the client of a session is sent; whether there is anything to send."""
-    if response.error_code or response.diverging_epoch.epoch >= 0:
+    if response.error_code or response.diverging_epoch.epoch >= 0 or response.preferred_read_replica >= 0:
         wanted.tell_error()
         return True
     position = {"high_watermark": response.high_watermark, "start_offset": response.log_start_offset}

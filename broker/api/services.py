@@ -17,6 +17,7 @@ from broker.api.waiting import WaitingRoom
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Endpoint
 from broker.coordination.access.acls import FollowedAcls
+from broker.coordination.across_nodes.followed_partitions import FollowedPartitions
 from broker.coordination.across_nodes.forwarding import Controller
 from broker.coordination.across_nodes.nodes import Nodes
 from broker.coordination.across_nodes.peer_gate import PeerGate
@@ -103,6 +104,8 @@ class Services:
     """None where all is kept in memory."""
     others: Others | None = None
     """The way to other nodes; None where this one is alone."""
+    followed: FollowedPartitions | None = None
+    """What other nodes lead and is read here; None where every reader goes to the leader."""
     acls: FollowedAcls | None = None
     """Those that the authorizer goes by."""
     waiting: WaitingRoom = field(default_factory=WaitingRoom)

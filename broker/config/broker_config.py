@@ -237,6 +237,9 @@ class BrokerConfig:
         """Those of one of the nodes that this process is, from 0: the next id, the next ports. They share their clock
         and stand still together: none has to find out by a silence that another is gone."""
         own = {"node.id": str(self.node_id + number), NODE_SILENCE: str(INT_MAX)}
+        if self.rack is not None:
+            racks = self.rack.split(",")
+            own["broker.rack"] = racks[number % len(racks)]
         own["listeners"] = _further(self.listeners, number)
         if self.advertised_listeners:
             own["advertised.listeners"] = _further(self.advertised_listeners, number)

@@ -115,6 +115,10 @@ class DerivedState:
         if write is not None and snapshots is not None:
             yield from snapshots.off_the_loop(write)
 
+    def follow(self, header: BatchHeader, batch: Buffer | None, now_ms: int) -> None:
+        """Take in a batch that another node has appended; its bytes are known where it is a control batch."""
+        self.transaction_completed(self.producers.replay(header, marker_of(header, batch), now_ms))
+
     # ----------------------------------------------------------------------------------------------------- LogObserver
 
     def segment_rolled(self, base_offset: int) -> None:

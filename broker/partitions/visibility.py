@@ -36,6 +36,10 @@ class Visibility:
         self._tickets += 1
         heapq.heappush(self._waiting, (offset, self._tickets, callback))
 
+    @property
+    def is_watched(self) -> bool:
+        return bool(self._watchers)
+
     def watch(self, watcher: Watcher) -> None:
         self._watchers[watcher] = None
 

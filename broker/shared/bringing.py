@@ -66,10 +66,12 @@ async def _stretch_at(store: SharedStore, log_id: int, offset: int, name: str) -
 
 
 class LogSource:
-    """`storage.shared.shared_log.Source` of one log."""
+    """`storage.shared.shared_log.Source` of one log, of this node's or of another's, who may take away what it held a
+    moment ago."""
 
-    def __init__(self, log: SharedLog, store: SharedStore, own: Own) -> None:
+    def __init__(self, log: SharedLog, store: SharedStore, own: Own, *, of_another: bool = False) -> None:
         self._log = log
+        self._of_another = of_another
         self._store = store
         self._own = own
         self._under_way: dict[int, asyncio.Future[None]] = {}
@@ -99,15 +101,21 @@ class LogSource:
         try:
             log.arrived(offset, await _stretch_at(self._store, log.owned.log_id, offset, log.name))
         except LogDamaged as damaged:
-            log.arrived(offset, damaged)
+            if self._of_another and isinstance(damaged.__cause__, ObjectMissing):
+                self._failed(offset, future, damaged)
+            else:
+                log.arrived(offset, damaged)
         except (StoreUnreachable, StoreRefused, ObjectMissing) as error:
-            _log.warning("records cannot be brought from the store", log=log.name, offset=offset, reason=error)
-            future.set_exception(OSError(str(error)))
-            future.exception()  # Looked at: there may be nobody who waits.
+            self._failed(offset, future, error)
         finally:
             del self._under_way[offset]
             if not future.done():
                 future.set_result(None)
+
+    def _failed(self, offset: int, future: "asyncio.Future[None]", error: Exception) -> None:
+        _log.warning("records cannot be brought from the store", log=self._log.name, offset=offset, reason=error)
+        future.set_exception(OSError(str(error)))
+        future.exception()  # Looked at: there may be nobody who waits.
 
 
 class Brought:

@@ -5,6 +5,7 @@ forgotten in the store when nothing uses it any more; what a crash has kept from
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from broker.partitions.partition_store import PartitionStore
 from broker.process.environment import Environment
@@ -21,9 +22,31 @@ from storage.shared.kept_files import KeptFiles, KeptUnreadable
 from storage.shared.parts import PART_BATCHES, PART_RUNS
 from storage.shared.read_memory import ReadMemory
 from storage.shared.shared_log import SharedLog
-from storage.shared.store import Fenced, Incarnation, SharedStore, StoreRefused
+from storage.shared.store import (
+    Fenced,
+    Incarnation,
+    ObjectMissing,
+    OwnedLog,
+    SharedStore,
+    StoreRefused,
+    StoreUnreachable,
+)
+from storage.stretch import Stretch
 
 _log = EventLog("store")
+
+
+class LogMoved(Exception):
+    """The log of another node is not the one that was followed any more, or begins behind what was seen of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What its owner has committed behind the end of a log, and where it begins and ends now."""
+
+    tail: Stretch
+    start_offset: int
+    next_offset: int
 
 
 class SharedPartitions(PartitionStore):
@@ -53,26 +76,74 @@ class SharedPartitions(PartitionStore):
             owned = await patience.until_reached(lambda: self._store.claim(self._who, topic_id, index, epoch))
             log: SharedLog | LogDamaged
             try:
-                kept = KeptFiles.from_bytes(owned.kept)
-                beside = Beside(kept, owned.first_offset, self._environment.wall_ms())
+                kept, beside = self._beside_of(owned, name)
                 if topic == CLUSTER_METADATA:
                     self._beside[topic, index] = kept
                 offset = beside.needed_from
                 tail = await patience.until_reached(lambda: tail_of(self._store, owned, offset, name))
-                now_ms = self._environment.wall_ms
-                is_apart = self._store.keeps_apart and topic not in OF_COORDINATORS
-                runs = PART_RUNS if is_apart else PART_BATCHES
-                log = SharedLog(
-                    name, owned, beside, tail, LogConfig(), memory=self._memory, now_ms=now_ms, part_runs=runs
-                )
+                log = self._log_over(topic, owned, beside, tail, name)
                 log.source = LogSource(log, self._store, self._own)
-            except (KeptUnreadable, ValueError) as error:
-                log = LogDamaged(name, None, owned.first_offset, f"what was written down beside it: {error}")
             except LogDamaged as damaged:
                 log = damaged
         except (Fenced, StoreRefused) as error:
             raise StorageFailed(f"{name}: {error}") from error
         self._prepared[topic_id, index] = log
+
+    def _beside_of(self, owned: OwnedLog, name: str) -> tuple[KeptFiles, Beside]:
+        """Raises `LogDamaged`."""
+        try:
+            kept = KeptFiles.from_bytes(owned.kept)
+            return kept, Beside(kept, owned.first_offset, self._environment.wall_ms())
+        except (KeptUnreadable, ValueError) as error:
+            reason = f"what was written down beside it: {error}"
+            raise LogDamaged(name, None, owned.first_offset, reason) from error
+
+    def _log_over(self, topic: str, owned: OwnedLog, beside: Beside, tail: Stretch, name: str) -> SharedLog:
+        is_apart = self._store.keeps_apart and topic not in OF_COORDINATORS
+        return SharedLog(
+            name,
+            owned,
+            beside,
+            tail,
+            LogConfig(),
+            memory=self._memory,
+            now_ms=self._environment.wall_ms,
+            part_runs=PART_RUNS if is_apart else PART_BATCHES,
+        )
+
+    # -- logs of others --------------------------------------------------------------------------------------
+
+    async def look_at(self, topic: str, topic_id: bytes, index: int) -> SharedLog:
+        """The log of a partition that another node leads, as it is committed now. Raises `StoreUnreachable`, also where
+        nobody has made it yet; `LogMoved`, `LogDamaged`, `Fenced`, `StoreRefused`."""
+        name = f"{topic}-{index}"
+        found = await self._store.look(self._who, topic_id, index, with_kept=True)
+        if found is None:
+            raise StoreUnreachable(f"{name} was not made yet")
+        _, beside = self._beside_of(found.log, name)
+        tail = await self._tail_of_another(found.log, beside.needed_from, name)
+        log = self._log_over(topic, found.log, beside, tail, name)
+        log.source = LogSource(log, self._store, self._own, of_another=True)
+        return log
+
+    async def look_behind(self, log: SharedLog, topic_id: bytes, index: int) -> Committed:
+        """What was committed behind its end. Raises what `look_at` does."""
+        found = await self._store.look(self._who, topic_id, index, with_kept=False)
+        if found is None or found.log.log_id != log.owned.log_id:
+            raise LogMoved(f"{log.name} is another log by now")
+        owned = found.log
+        if owned.first_offset > log.end_offset:
+            raise LogMoved(f"{log.name} begins at {owned.first_offset}, and was followed up to {log.end_offset}")
+        tail = await self._tail_of_another(owned, log.end_offset, log.name)
+        return Committed(tail, owned.start_offset, owned.next_offset)
+
+    async def _tail_of_another(self, owned: OwnedLog, offset: int, name: str) -> Stretch:
+        try:
+            return await tail_of(self._store, owned, offset, name)
+        except LogDamaged as damaged:
+            if isinstance(damaged.__cause__, ObjectMissing):
+                raise LogMoved(f"{name} was written anew while it was read") from damaged
+            raise
 
     def let_go(self, topic_id: bytes, index: int) -> None:
         prepared = self._prepared.pop((topic_id, index), None)

@@ -133,6 +133,14 @@ class SharedLog:
         self.bytes_written += placed.size_bytes
         self._memory.pending_bytes += placed.size_bytes
 
+    def follow(self, tail: Stretch, next_offset: int) -> None:
+        """Take over what its owner has committed behind the end, up to `next_offset`."""
+        for batch, placed in zip(tail.batches, tail.placed, strict=True):
+            self._take(batch, placed)
+            self._epochs.assign(leader_epoch_at(batch), placed.base_offset)
+        self.end_offset = self.durable_offset = next_offset
+        self._here.committed(next_offset, tail.size_bytes)
+
     def _check_healthy(self) -> None:
         if self.failed:
             raise LogClosed(self.name) if self.closed else StorageFailed(f"{self.name} is another node's")

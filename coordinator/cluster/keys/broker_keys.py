@@ -25,13 +25,27 @@ from coordinator.cluster.keys.streams_keys import STREAMS_GROUPS
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+LEADER_ALONE = "org.apache.kafka.common.replica.LeaderSelector"
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
 IDENTITY = (
     fixed("node.id", INT, "1", "The id of this node.", at_least(0), (Synonym("broker.id"),)),
     fixed("broker.id", INT, None, "The older name of `node.id`.", at_least(-1)),
-    fixed("broker.rack", STRING, None, "The rack clients are told this broker stands in."),
+    fixed(
+        "broker.rack",
+        STRING,
+        None,
+        "The rack clients are told this broker stands in. Of several nodes in one process, in turn what commas divide.",
+    ),
+    fixed(
+        "replica.selector.class",
+        STRING,
+        None,
+        f"`{RACK_AWARE}`: over a shared store, consumers read from a node of their own rack; else from the leader.",
+        one_of(RACK_AWARE, LEADER_ALONE),
+    ),
     fixed(
         "broker.heartbeat.interval.ms",
         INT,

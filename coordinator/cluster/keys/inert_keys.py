@@ -65,7 +65,6 @@ _FAMILIES: tuple[tuple[str, tuple[tuple[str, ConfigType, Scope, str | None], ...
             ("replica.fetch.wait.max.ms", INT, FIXED, "500"),
             ("replica.high.watermark.checkpoint.interval.ms", LONG, FIXED, "5000"),
             ("replica.lag.time.max.ms", LONG, FIXED, "30000"),
-            ("replica.selector.class", STRING, FIXED, None),
             ("replica.socket.receive.buffer.bytes", INT, FIXED, "65536"),
             ("replica.socket.timeout.ms", INT, FIXED, "30000"),
             ("replication.quota.window.num", INT, FIXED, "11"),

@@ -38,6 +38,7 @@ ROOMS: dict[str, Sequence[str]] = {
     "produce, fetch and offsets": (
         "broker/api/handlers/produce.py",
         "broker/api/handlers/produce_appends.py",
+        "broker/api/fetch_attempt.py",
         "broker/api/handlers/fetch.py",
         "broker/api/fetched_partitions.py",
         "broker/api/handlers/offsets.py",

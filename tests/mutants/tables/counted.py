@@ -71,7 +71,7 @@ MUTANTS = (
         "KIP-74: of a thousand partitions an answer is a thousand times too large",
         (
             Change(
-                "broker.api.handlers.fetch:_Attempt._read_one",
+                "broker.api.fetch_attempt:FetchAttempt._read_one",
                 "first = not reading.size_bytes",
                 "first = True",
             ),
@@ -83,7 +83,7 @@ MUTANTS = (
         "min_bytes: a reader of little asks without end",
         (
             Change(
-                "broker.api.handlers.fetch:_Attempt.enough",
+                "broker.api.fetch_attempt:FetchAttempt.enough",
                 "reading.size_bytes >= self._min_bytes",
                 "reading.size_bytes > 0",
             ),

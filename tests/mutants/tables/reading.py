@@ -1,8 +1,8 @@
-"""What a reader is given, and what the broker holds for it (broker/api/handlers/fetch.py, broker/network)."""
+"""What a reader is given, and what the broker holds for it (broker/api/fetch_attempt.py, broker/network)."""
 
 from tests.mutants.mutant import Change, Mutant
 
-FETCH = "broker.api.handlers.fetch"
+FETCH = "broker.api.fetch_attempt"
 PARTITIONS = "broker.api.fetched_partitions"
 FETCHES = "unit/broker/test_fetch.py"
 SESSION = "broker.api.fetch_session:Session"
@@ -12,13 +12,13 @@ MUTANTS = (
     Mutant(
         "each partition of a fetch has all the room",
         "KIP-74: an answer goes beyond max_bytes",
-        (Change(f"{FETCH}:_Attempt.look_at", "room - reading.size_bytes", "room"),),
+        (Change(f"{FETCH}:FetchAttempt.look_at", "room - reading.size_bytes", "room"),),
         (f"{FETCHES}",),
     ),
     Mutant(
         "an empty partition in front uses up the batch that every answer has",
         "KIP-74: a reader with a small limit starves",
-        (Change(f"{FETCH}:_Attempt._read_one", "first = not reading.size_bytes", "first = not reading.responses"),),
+        (Change(f"{FETCH}:FetchAttempt._read_one", "first = not reading.size_bytes", "first = not reading.responses"),),
         (f"{FETCHES}::test_an_empty_partition_in_front_starves_nobody",),
     ),
     Mutant(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from broker.api import fetch_attempt
 from broker.api.api_families import load_handlers
 from broker.api.context import ConnectionInfo, RequestContext
 from broker.api.fetch_session import Session, Wanted
@@ -99,14 +100,14 @@ def _of_both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.usefixtures("_of_both_ways")
 def test_what_has_nothing_new_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
-    known = handler.has_nothing_new
+    known = fetch_attempt.has_nothing_new
 
     def noted(wanted: Wanted, partition: Partition, read_committed: bool) -> bool:
         looked.append(wanted.index)
         return known(wanted, partition, read_committed)
 
     async def story(node: Services, partitions: list[Partition]) -> None:
-        monkeypatch.setattr(handler, "has_nothing_new", noted)
+        monkeypatch.setattr(fetch_attempt, "has_nothing_new", noted)
         reader = Reader(node, MANY)
         assert await reader.fetch() == dict.fromkeys(range(MANY), 0), "all of them are told at first"
         assert await reader.fetch() == {}

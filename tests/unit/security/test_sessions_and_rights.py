@@ -4,6 +4,7 @@ when what somebody may do has changed."""
 import pytest
 
 from broker.api.handlers import fetch as handler
+from broker.api.permissions.of_records import Readable
 from broker.api.services import Services
 from protocol.acls import Operation, Permission, ResourceType
 from protocol.errors import ErrorCode
@@ -63,15 +64,15 @@ def _of_both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 def test_only_what_moves_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str | None] = []
-    known = handler.Readable.includes
+    known = Readable.includes
 
-    def noted(readable: handler.Readable, topic: str | None) -> bool:
+    def noted(readable: Readable, topic: str | None) -> bool:
         asked.append(topic)
         return known(readable, topic)
 
     async def story(node: Services) -> None:
         reader = await at_rest(node)
-        monkeypatch.setattr(handler.Readable, "includes", noted)
+        monkeypatch.setattr(Readable, "includes", noted)
         assert await reader.fetch() == {} and asked == []
         await produce(node, MANY[3], who=ROOT)
         assert await reader.fetch() == {MANY[3]: 0}
