@@ -55,6 +55,7 @@ class BesideOthers:
         self._peers: Peers | None = None
         self._nodes: SharedNodes | None = None
         self._gate: PeerGate | None = None
+        self.followed: FollowedPartitions | None = None
 
     async def join(
         self,
@@ -109,7 +110,7 @@ class BesideOthers:
         assert self._nodes is not None, "nobody is known yet"
         return SharedMarkerWriter(local, topics, self._nodes, self.peers, self._own)
 
-    def followed(self, topics: TopicDirectory) -> FollowedPartitions | None:
+    def _follow(self, topics: TopicDirectory) -> FollowedPartitions | None:
         """What readers of this node's rack read here; None where readers are to go to leaders."""
         config = self._config
         if config.get("replica.selector.class") != RACK_AWARE:
@@ -164,6 +165,7 @@ class BesideOthers:
         services.topics.to_open.on_opened.append(opened)
         services.topics.led.on_given_up.append(given_up)
         self.life.commits.on_lost = services.topics.led.lost
+        self.followed = self._follow(services.topics)
 
     async def die(self) -> None:
         """As a process does that is killed."""

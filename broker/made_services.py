@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from broker.api.catalogue import Entry
 from broker.api.client_metrics import ClientMetrics
-from broker.api.fetch_sessions import FetchSessions
+from broker.api.fetching.fetch_sessions import FetchSessions
 from broker.api.otlp import Decode
 from broker.api.services import Services
 from broker.api.share_sessions import ShareSession, ShareSessions
@@ -119,7 +119,6 @@ def make_services(
         journal=node.journal,
         acls=acls,
         others=others,
-        followed=None if others is None else others.followed(topics),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from broker.api.client_metrics import ClientMetrics
 from broker.api.described_topics import DescribedTopics
-from broker.api.fetch_sessions import FetchSessions
+from broker.api.fetching.fetch_sessions import FetchSessions
 from broker.api.share_sessions import ShareSessions
 from broker.api.waiting import WaitingRoom
 from broker.config.broker_config import BrokerConfig
@@ -55,6 +55,9 @@ class Others(Protocol):
 
     @property
     def gate(self) -> PeerGate: ...
+
+    @property
+    def followed(self) -> FollowedPartitions | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +107,6 @@ class Services:
     """None where all is kept in memory."""
     others: Others | None = None
     """The way to other nodes; None where this one is alone."""
-    followed: FollowedPartitions | None = None
-    """What other nodes lead and is read here; None where every reader goes to the leader."""
     acls: FollowedAcls | None = None
     """Those that the authorizer goes by."""
     waiting: WaitingRoom = field(default_factory=WaitingRoom)
@@ -135,6 +136,11 @@ class Services:
     def peer_gate(self) -> PeerGate | None:
         """The way to coordinators in other nodes."""
         return None if self.others is None else self.others.gate
+
+    @property
+    def followed(self) -> FollowedPartitions | None:
+        """What other nodes lead and is read here; None where every reader goes to the leader."""
+        return None if self.others is None else self.others.followed
 
     @property
     def authorizer(self) -> Authorizer | None:

@@ -1,4 +1,8 @@
-"""The rules for Fetch: the records of the log, what is stable, what was aborted, how many bytes, in which order."""
+"""The rules for Fetch: the records of the log, what is stable, what was aborted, how many bytes, in which order.
+
+Who names a rack may be answered by a node that follows the leader (KIP-392): what it says is of one moment, which may
+be past. Or he is told of that node, and nothing else.
+"""
 
 from typing import Any, NamedTuple
 
@@ -71,7 +75,7 @@ def _check_fetch(evidence: Evidence, exchange: Exchange, asked: dict[Place, Aske
         room = min(wanted.max_bytes, exchange.request.max_bytes - total)
         if data and len(data) > room and not (first and len(batches) == 1):
             evidence.object("fetch.bytes", exchange, f"{place}: {len(data)} bytes where {max(room, 0)} are allowed")
-        if not data and first and _has_data(evidence, exchange, place, wanted, log):
+        if not data and first and not exchange.request.rack_id and _has_data(evidence, exchange, place, wanted, log):
             evidence.object("fetch.nothing", exchange, f"{place}: there was something behind {wanted.offset}")
         first = first and not data
         total += len(data)
@@ -91,8 +95,9 @@ def _check_offsets(evidence: Evidence, exchange: Exchange, place: Place, found: 
     """The high watermark is a length of the log at that time, and the last stable offset follows from it."""
     log, bounds = evidence.log(place), evidence.bounds[place]
     high, stable = found.high_watermark, found.last_stable_offset
-    if not bounds.least_watermark(exchange.sent) <= high <= bounds.longest(exchange.received):
-        least, most = bounds.least_watermark(exchange.sent), bounds.longest(exchange.received)
+    least = 0 if exchange.request.rack_id else bounds.least_watermark(exchange.sent)
+    most = bounds.longest(exchange.received)
+    if not least <= high <= most:
         evidence.object("fetch.watermark", exchange, f"{place}: high watermark {high}, not within {least}..{most}")
     elif (problem := wrong_stable(log, high, stable, found.log_start_offset)) and high <= log.end:
         evidence.object("fetch.stable", exchange, f"{place}: {problem}")
@@ -187,6 +192,6 @@ def _check_wait(evidence: Evidence, exchange: Exchange, total: int) -> None:
     if not early or total or request.min_bytes <= 0 or request.session_id or not request.topics:
         return
     found = [one for topic in exchange.response.responses for one in topic.partitions]
-    plain = all(not one.error_code and not joined(one.records) for one in found)
+    plain = all(not one.error_code and one.preferred_read_replica < 0 and not joined(one.records) for one in found)
     if found and plain and len(list(fetched(evidence, exchange))) == len(found):
         evidence.object("fetch.early", exchange, f"nothing, {request.max_wait_ms} ms before they are over")

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -245,6 +245,13 @@ class Reading:
         if message is not None and message.error() is None:
             self.values += values_of([message])
 
+    def wait_for(self, happened: Callable[[], bool], what: str) -> None:
+        def has_happened() -> bool:
+            self.poll()
+            return happened()
+
+        wait_until(has_happened, what)
+
     def close(self) -> None:
         self._consumer.close()
 
@@ -272,33 +279,19 @@ def test_librdkafka_reads_everything_from_its_own_rack(nodes: tallystick.Broker)
                 writer.abort_transaction(SECONDS)
             reading.poll()
 
-    def wait_until_read() -> None:
-        def all_read() -> bool:
-            reading.poll()
-            return len(reading.values) >= len(committed)
-
-        wait_until(all_read, "all that is committed")
+        reading.wait_for(lambda: len(reading.values) >= len(committed), "all that is committed")
         assert reading.values == committed
 
     some(b"first")
-    wait_until_read()
     assert near in reading.read_from
     nodes.move_leader("t", 0, to=third)
     some(b"moved")
-    wait_until_read()
     nodes.kill_node(near)
     some(b"killed")
-    wait_until_read()
     nodes.start_node(near)
     some(b"back")
-    wait_until_read()
     reading.read_from.clear()
-
-    def is_near_again() -> bool:
-        reading.poll()
-        return near in reading.read_from
-
-    wait_until(is_near_again, "it reads from its rack again")
+    reading.wait_for(lambda: near in reading.read_from, "it reads from its rack again")
     reading.close()
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from broker.api.fetch_sessions import FetchSessions
+from broker.api.fetching.fetch_sessions import FetchSessions
 from broker.api.share_sessions import ShareSessions
 from broker.network.connection import Connection
 from broker.network.server import Server

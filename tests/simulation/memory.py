@@ -89,11 +89,14 @@ def _held_by(connection: Connection) -> list[str]:
 
 
 def _of_work(world: World, broker: BrokerProcess, node: Node) -> Iterator[str]:
-    """Tasks and timers: those of housekeeping, one look a second at the connections, one alarm of each coordinator."""
+    """Tasks and timers: those of housekeeping, one look a second at the connections, one alarm of each coordinator; and
+    who follows what a session has looked at."""
     assert broker.loop is not None and broker.environment is not None and node._running is not None
     upkeep = list(node._running.housekeeping._tasks)
     if node._others is not None:
         upkeep += node._others.life._tasks
+    if node.services.followed is not None:  # As long as sessions of connections that are open may go on.
+        upkeep += [one.task for one in node.services.followed._followed.values() if one.is_watched and one.task]
     tasks = sorted(str(task.get_coro()) for task in asyncio.all_tasks(broker.loop).difference(upkeep))
     if tasks:
         yield f"work of nobody goes on: {tasks}"

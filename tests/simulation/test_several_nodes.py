@@ -13,6 +13,8 @@ from broker.coordination.across_nodes.peer_gate import PeerGate
 from broker.coordination.across_nodes.peer_markers import SharedMarkerWriter
 from broker.coordination.coordinators import Shards
 from broker.membership.life import SharedLife
+from broker.partitions.derived import DerivedState, marker_of
+from broker.partitions.followed_partition import FollowedPartition
 from broker.shared.commits import SharedCommits
 from coordinator.cluster.topic_rules import METADATA_TOPIC_ID
 from coordinator.transactions.states import TopicPartitions
@@ -112,6 +114,17 @@ def _replaced_coordinators_go_on_answering() -> Planted:
     return mock.patch.object(Shards, "_check_is_ours", lambda self, index: None)
 
 
+def _what_is_undecided_is_shown_near() -> Planted:
+    return mock.patch.object(FollowedPartition, "last_stable_offset", FollowedPartition.high_watermark)
+
+
+def _nothing_is_known_of_what_was_aborted_near() -> Planted:
+    def follow(self: DerivedState, header: Any, batch: Any, now_ms: int) -> None:
+        self.producers.replay(header, marker_of(header, batch), now_ms)
+
+    return mock.patch.object(DerivedState, "follow", follow)
+
+
 DEFECTS: dict[str, tuple[Callable[[], Planted], tuple[int, ...]]] = {
     "who is over commits": (_who_is_over_commits, (6, 17)),
     "what was refused by the store is acknowledged from memory": (_acknowledged_from_memory, (6, 7)),
@@ -119,6 +132,8 @@ DEFECTS: dict[str, tuple[Callable[[], Planted], tuple[int, ...]]] = {
     "a batch passes without the coordinator": (_nobody_is_asked_elsewhere, (3, 4)),
     "a claim under the epoch of another life is good": (_claims_of_another_life_are_good, (46, 22)),
     "who was replaced goes on reading": (_replaced_nodes_go_on_reading, (135, 186)),
+    "what is undecided is shown near": (_what_is_undecided_is_shown_near, (0, 10)),
+    "near nothing is known of what was aborted": (_nothing_is_known_of_what_was_aborted_near, (5, 36)),
     "a coordinator that was replaced goes on answering": (_replaced_coordinators_go_on_answering, (186, 211)),
 }
 """Each with seeds that have noticed it: with other timing, others do."""

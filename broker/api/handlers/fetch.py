@@ -4,10 +4,10 @@ import asyncio
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.fetch_attempt import NO_TOPIC_ID, FetchAttempt, FetchServices
-from broker.api.fetch_session import Wanted
-from broker.api.fetch_sessions import FetchView
-from broker.api.fetched_partitions import Reading
+from broker.api.fetching.fetch_attempt import NO_TOPIC_ID, FetchAttempt, FetchServices
+from broker.api.fetching.fetch_session import Wanted
+from broker.api.fetching.fetch_sessions import FetchView
+from broker.api.fetching.fetched_partitions import Reading
 from broker.api.permissions.of_records import FETCH, readable
 from broker.api.waiting import Movements
 from broker.partitions.topic import Topic

@@ -26,8 +26,9 @@ LOOK_S = 0.1
 LOOKS_A_SECOND = 500
 """... and where so few are followed that all can be looked at as often."""
 OPENED_AT_ONCE = 8
-IDLE_MS = 60_000
-"""How long one is followed that nobody asks for."""
+IDLE_MS, WATCHED_MS = 60_000, 600_000
+"""How long one is followed that nobody asks for; and that a fetch session has looked at, which asks again when there is
+something new. Its client may have left it open, and read elsewhere."""
 TAKEN_AT_ONCE = 500
 """Batches."""
 EXPIRED_EACH_MS = 60_000
@@ -73,7 +74,7 @@ class FollowedPartitions:
         one = self._followed.get((topic.topic_id, index))
         if one is None:
             one = self._followed[topic.topic_id, index] = _Followed(topic, index, now_ms)
-            self._own(self._follow(one))
+            one.task = self._own(self._follow(one))
         one.asked_ms = now_ms
         partition = one.partition
         if partition is not None and (offset <= partition.end_offset or one.look > since):
@@ -113,8 +114,7 @@ class FollowedPartitions:
         topic_id, index = one.place
         if self._find(topic_id) is not one.topic or self._nodes.leads(topic_id, index):
             return False
-        is_idle = self._environment.monotonic_ms() - one.asked_ms > IDLE_MS
-        return not is_idle or (one.partition is not None and one.partition.is_watched)
+        return self._environment.monotonic_ms() - one.asked_ms <= (WATCHED_MS if one.is_watched else IDLE_MS)
 
     async def _look(self, one: "_Followed") -> None:
         """Raises what ends it."""
@@ -174,6 +174,12 @@ class _Followed:
         self.looked = _future()
         """Of the next look that ends."""
         self._hurried = _future()
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a fetch session has looked at it, or a fetch waits for it to move."""
+        return self.partition is not None and self.partition.is_watched
 
     @property
     def name(self) -> str:

@@ -38,12 +38,12 @@ ROOMS: dict[str, Sequence[str]] = {
     "produce, fetch and offsets": (
         "broker/api/handlers/produce.py",
         "broker/api/handlers/produce_appends.py",
-        "broker/api/fetch_attempt.py",
+        "broker/api/fetching/fetch_attempt.py",
         "broker/api/handlers/fetch.py",
-        "broker/api/fetched_partitions.py",
+        "broker/api/fetching/fetched_partitions.py",
         "broker/api/handlers/offsets.py",
-        "broker/api/fetch_session.py",
-        "broker/api/fetch_sessions.py",
+        "broker/api/fetching/fetch_session.py",
+        "broker/api/fetching/fetch_sessions.py",
         "broker/api/waiting.py",
     ),
     "the door": (

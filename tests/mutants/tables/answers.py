@@ -79,7 +79,7 @@ MUTANTS = (
         "KAFKA-5376",
         (
             Change(
-                "broker.api.fetch_attempt:FetchAttempt.again",
+                "broker.api.fetching.fetch_attempt:FetchAttempt.again",
                 "    return self.answer(reading) if last or self.enough(reading) else None",
                 "    for _, response in reading.responses:\n"
                 "        response.aborted_transactions = []\n"

@@ -45,7 +45,11 @@ MUTANTS = (
     Mutant(
         "partitions of a fetch session that ended are still counted",
         "KIP-227: after some hours nobody gets a session",
-        (Change("broker.api.fetch_sessions:FetchSessions._drop", "self.partitions -= session.counted", "pass"),),
+        (
+            Change(
+                "broker.api.fetching.fetch_sessions:FetchSessions._drop", "self.partitions -= session.counted", "pass"
+            ),
+        ),
         SOON,
     ),
     Mutant(
@@ -71,7 +75,7 @@ MUTANTS = (
         "KIP-74: of a thousand partitions an answer is a thousand times too large",
         (
             Change(
-                "broker.api.fetch_attempt:FetchAttempt._read_one",
+                "broker.api.fetching.fetch_attempt:FetchAttempt._read_one",
                 "first = not reading.size_bytes",
                 "first = True",
             ),
@@ -83,7 +87,7 @@ MUTANTS = (
         "min_bytes: a reader of little asks without end",
         (
             Change(
-                "broker.api.fetch_attempt:FetchAttempt.enough",
+                "broker.api.fetching.fetch_attempt:FetchAttempt.enough",
                 "reading.size_bytes >= self._min_bytes",
                 "reading.size_bytes > 0",
             ),

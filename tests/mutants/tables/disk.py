@@ -30,7 +30,7 @@ MUTANTS = (
         "ours: one bad sector, and readers of healthy partitions get nothing",
         (
             Change(
-                "broker.api.fetch_attempt:FetchAttempt._read_one",
+                "broker.api.fetching.fetch_attempt:FetchAttempt._read_one",
                 "        reading.refuse(wanted, refusal_of(wanted, ErrorCode.KAFKA_STORAGE_ERROR))\n",
                 "        raise\n",
             ),

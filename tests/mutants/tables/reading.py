@@ -1,11 +1,11 @@
-"""What a reader is given, and what the broker holds for it (broker/api/fetch_attempt.py, broker/network)."""
+"""What a reader is given, and what the broker holds for it (broker/api/fetching/fetch_attempt.py, broker/network)."""
 
 from tests.mutants.mutant import Change, Mutant
 
-FETCH = "broker.api.fetch_attempt"
-PARTITIONS = "broker.api.fetched_partitions"
+FETCH = "broker.api.fetching.fetch_attempt"
+PARTITIONS = "broker.api.fetching.fetched_partitions"
 FETCHES = "unit/broker/test_fetch.py"
-SESSION = "broker.api.fetch_session:Session"
+SESSION = "broker.api.fetching.fetch_session:Session"
 DUE = "unit/broker/test_due_partitions.py"
 
 MUTANTS = (
@@ -76,7 +76,7 @@ MUTANTS = (
     Mutant(
         "what is forgotten is followed",
         "each consumer that comes and goes leaves its watchers with the partitions",
-        (Change("broker.api.fetch_session:Wanted.let_go", "self.followed.unwatch(self)", "pass"),),
+        (Change("broker.api.fetching.fetch_session:Wanted.let_go", "self.followed.unwatch(self)", "pass"),),
         (f"{DUE}::test_nothing_watches_for_a_session_that_is_over",),
     ),
 )

@@ -1,7 +1,8 @@
 """High watermark, last stable offset and log start never go back for anybody (I29).
 
 After a crash the log start may: as with Kafka, where DeleteRecords and retention came to is written down with the next
-checkpoint.
+checkpoint. A node that follows another in the store may be behind that, or in front of it, which is told later of its
+own commits; but not behind what it has said itself.
 """
 
 from collections.abc import Iterator
@@ -21,14 +22,14 @@ def going_back(history: History) -> Iterator[str]:
         if place[0] in history.forgotten:
             continue
         events.sort(key=lambda event: (event[0], event[1]))
-        best = {"high watermark": -1, "last stable offset": -1, "log start": -1}
+        best: dict[int, dict[str, int]] = {}
         floors: dict[int, dict[str, int]] = {}
         first_told: dict[tuple[str, int], int] = {}
         for _, is_request, look, reader in events:
-            if is_request:
-                floors[id(look)] = dict(best)
-                continue
             found = _told(look)
+            if is_request:
+                floors[id(look)] = dict(best.get(look.near, {}))
+                continue
             for name, floor in floors.get(id(look), {}).items():
                 crashed = (
                     name == "log start" and history.crashes and history.crashes[-1] >= first_told.get((name, floor), 0)
@@ -37,8 +38,9 @@ def going_back(history: History) -> Iterator[str]:
                     yield f"{reader} was told {name} {found[name]} of {place} after {floor} was known"
             if look.last_stable_offset > look.high_watermark:
                 yield f"{reader}: {place} is stable up to {look.last_stable_offset}, beyond {look.high_watermark}"
-            best = {name: max(best[name], value) for name, value in found.items()}
-            for name, value in best.items():
+            before = best.get(look.near, found)
+            best[look.near] = {name: max(before[name], value) for name, value in found.items()}
+            for name, value in best[look.near].items():
                 first_told.setdefault((name, value), look.time)
 
 

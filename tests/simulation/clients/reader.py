@@ -199,6 +199,8 @@ class Reader:
         position = self.positions[place]
         records: list[Any] = list(visible_records(data, aborted, position))
         end = max((header.next_offset for _, header in headers_in(data)), default=position)
+        if records and self.session.read_near(place):
+            self.world.hit("reader.read-near")
         values = [(record.offset, _number_of(record)) for record in records]
         offsets = (found.high_watermark, found.last_stable_offset)
         time = history.note("saw", self.session.name, place, position, end, *offsets, values)
@@ -213,6 +215,7 @@ class Reader:
                 last_stable_offset=found.last_stable_offset,
                 log_start_offset=found.log_start_offset,
                 reset=place in self._reset,
+                near=self.session.read_near(place),
             )
         )
         if records:

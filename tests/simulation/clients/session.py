@@ -13,6 +13,7 @@ from tallystick.client.errors import ConnectionLost
 from tests.harness.heard import HeardConnection
 from tests.simulation.broker_process import PORT
 from tests.simulation.clients.twins import HOST, PATIENCE_S, Twins
+from tests.simulation.history import Place
 from tests.simulation.nodes.router import Part, Router
 from tests.simulation.world import World
 
@@ -61,8 +62,9 @@ class Session:
                 parts = await self._router.parts(request)
                 if len(parts) > 1:
                     return await self._joined(self._router, parts, version)
-                connection = await self._of_node(self._router, *(node for node, _ in parts))
-                answer = self._router.watched(parts[0][0], connection.ask(request, version))
+                ((node, request),) = parts
+                connection = await self._of_node(self._router, node)
+                answer = self._router.watched(node, connection.ask(request, version))
         except (ConnectionLost, OSError) as error:
             raise NoAnswer(str(error)) from error
         if promised is not None and self._twins.draw(connection):
@@ -82,6 +84,10 @@ class Session:
             connection = await self._of_node(router, node)
             answers.append(router.watched(node, connection.ask(part, version)))
         return router.joined(answers)
+
+    def read_near(self, place: Place) -> int:
+        """Which node was asked to read there for its leader; 0: the leader was."""
+        return 0 if self._router is None else self._router.asked_near.get(place, 0)
 
     @property
     def is_connected(self) -> bool:

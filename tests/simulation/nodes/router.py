@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest
+from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.group_offsets import OffsetFetchRequest, TxnOffsetCommitRequest
 from protocol.messages.groups import FindCoordinatorRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -62,6 +62,11 @@ class Router:
         self._leaders: dict[Place, int] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
         self._connections: dict[int, HeardConnection] = {}
+        self._rack = Random(f"rack {name} {world.plan.seed}").choice(["", *map(rack_of, self._nodes)])
+        self._near: dict[Place, int] = {}
+        """Who of the client's rack reads for the leader, as that has said."""
+        self.asked_near: dict[Place, int] = {}
+        """Who was asked last in the leader's place."""
 
     async def parts(self, request: object) -> list[Part]:
         """Whom to ask, and for what. Raises `ConnectionLost`, `OSError`."""
@@ -77,14 +82,24 @@ class Router:
 
     async def _fetched_from(self, request: FetchRequest) -> list[Part]:
         by_node: dict[int, list[Any]] = {}
+        self.asked_near = dict(self._near)
         for topic in request.topics:
             of_topic: dict[int, list[Any]] = {}
             for one in topic.partitions:
-                leader = await self._leader((topic.topic, one.partition))
-                of_topic.setdefault(leader, []).append(one)
+                place = topic.topic, one.partition
+                node = self.asked_near.get(place) or await self._leader(place)
+                of_topic.setdefault(node, []).append(one)
             for node, partitions in of_topic.items():
                 by_node.setdefault(node, []).append(_with(topic, partitions=partitions))
-        return [(node, _with(request, topics=topics)) for node, topics in by_node.items()]
+        return [(node, _with(request, topics=topics, rack_id=self._rack)) for node, topics in by_node.items()]
+
+    def _read_near(self, answer: FetchResponse) -> None:
+        for topic in answer.responses:
+            name = topic.topic or self._world.topic_names.get(topic.topic_id, "")
+            for one in topic.partitions:
+                if one.preferred_read_replica >= 0:
+                    self._world.hit("router.near")
+                    self._near[name, one.partition_index] = one.preferred_read_replica
 
     # -- looking for nodes -----------------------------------------------------------------------------------
 
@@ -145,7 +160,10 @@ class Router:
             if done.cancelled() or done.exception() is not None:
                 self.forget()
                 self._next_one(node)
-            elif WRONG.intersection(_codes(done.result())):
+                return
+            if isinstance(done.result(), FetchResponse):
+                self._read_near(done.result())
+            if WRONG.intersection(_codes(done.result())):
                 self._world.hit("router.elsewhere")
                 self.forget()
 
@@ -156,6 +174,7 @@ class Router:
         """Look for everybody anew."""
         self._leaders.clear()
         self._coordinators.clear()
+        self._near.clear()
 
     def drop(self) -> None:
         """Give all connections up."""
@@ -182,6 +201,11 @@ class Router:
         for one in answers:
             one.add_done_callback(take)
         return whole
+
+
+def rack_of(node: int) -> str:
+    """Each has its own."""
+    return f"rack-{node}"
 
 
 def _together(answers: list[Any]) -> Any:

@@ -6,6 +6,7 @@ from functools import partial
 from random import Random
 from typing import Any, cast
 
+from coordinator.cluster.keys.broker_keys import RACK_AWARE
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.harness.environment import WallClock
 from tests.harness.loop import Scheduler
@@ -17,6 +18,7 @@ from tests.simulation.faults import Faults
 from tests.simulation.nodes.checked_store import CheckedStore
 from tests.simulation.nodes.faults import NodeFaults, OneNode
 from tests.simulation.nodes.plan import SESSION_MS, draw_several
+from tests.simulation.nodes.router import rack_of
 from tests.simulation.simulation import Result
 from tests.simulation.stored import DistantStore, Line, draw_line
 from tests.simulation.world import World
@@ -117,6 +119,7 @@ def _nodes(count: int, line: Line, world: World, first: BrokerProcess) -> list[O
         broker.name = f"broker{number}"
         broker.listening = listening_at(host, port)
         broker.settings |= {"node.id": str(number), "listeners": f"PLAINTEXT://{host}:{port}"}
+        broker.settings |= {"broker.rack": rack_of(number), "replica.selector.class": RACK_AWARE}
         world.ports[number] = port
         node = OneNode(world, broker)
         broker.make_store = partial(_way_to, model, world, line, draws, node)

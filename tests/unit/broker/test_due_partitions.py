@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from broker.api import fetch_attempt
 from broker.api.api_families import load_handlers
 from broker.api.context import ConnectionInfo, RequestContext
-from broker.api.fetch_session import Session, Wanted
+from broker.api.fetching import fetch_attempt
+from broker.api.fetching.fetch_session import Session, Wanted
 from broker.api.handlers import fetch as handler
 from broker.api.services import Services
 from broker.partitions.partition import Partition

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.api.fetch_session import Wanted
-from broker.api.fetched_partitions import diverging_from, epoch_error, has_nothing_new, refusal_of, take_note
+from broker.api.fetching.fetch_session import Wanted
+from broker.api.fetching.fetched_partitions import diverging_from, epoch_error, has_nothing_new, refusal_of, take_note
 from broker.api.services import Services
 from broker.config.listeners import Endpoint
 from broker.coordination.across_nodes.nodes import OneNode

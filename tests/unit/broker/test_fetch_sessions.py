@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from broker.api.fetch_sessions import FetchSessions, FetchView
+from broker.api.fetching.fetch_sessions import FetchSessions, FetchView
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from storage.steps import Steps, finish

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from broker.api import fetch_session
-from broker.api.fetch_session import PartitionKey, Session, Wanted
+from broker.api.fetching import fetch_session
+from broker.api.fetching.fetch_session import PartitionKey, Session, Wanted
 from protocol.messages.fetch import FetchPartition
 
 MANY = 64

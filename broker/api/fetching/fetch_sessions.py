@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from broker.api.fetch_session import PartitionKey, Session, Wanted
+from broker.api.fetching.fetch_session import PartitionKey, Session, Wanted
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from storage.steps import Spent, Steps, finish, never

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from broker.api.context import RequestContext
-from broker.api.fetch_session import Wanted
-from broker.api.fetch_sessions import FetchSessions, FetchView
-from broker.api.fetched_partitions import (
+from broker.api.fetching.fetch_session import Wanted
+from broker.api.fetching.fetch_sessions import FetchSessions, FetchView
+from broker.api.fetching.fetched_partitions import (
     Reading,
     bounds_of,
     data_of,

@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
-from broker.api.fetch_session import Wanted
+from broker.api.fetching.fetch_session import Wanted
 from broker.api.waiting import Watched
 from broker.partitions.partition import Partition
 from broker.partitions.read import FetchedData

@@ -1,0 +1,1 @@
+"""What becomes of a Fetch: sessions, looks at partitions, and what each is answered with."""
