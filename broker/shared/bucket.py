@@ -36,6 +36,8 @@ NEAR_BYTES = 64 << 10
 """What is wanted of an object and lies no further apart is brought in one request."""
 LISTED_AT_ONCE = 1000
 ADDRESSES = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
+PASSING = frozenset({408, 409, 425, 429})
+"""What a server answers in the 400s, and may not the next time."""
 
 
 class NotThere(Exception):
@@ -43,7 +45,8 @@ class NotThere(Exception):
 
 
 class Refusal(StoreUnreachable):
-    """The credentials are refused, or there is no such bucket. Somebody may mend it while the node lives."""
+    """Credentials are refused or there are none, there is no such bucket, or it is in another region. Somebody may mend
+    it while the node lives."""
 
 
 class Place:
@@ -158,7 +161,25 @@ class Bucket:
         except BaseError as error:
             if name and "InvalidRange" in str(error):
                 raise NotThere(f"{self.place}/{name} is shorter than it was") from None
-            raise StoreUnreachable(f"{self.place}: {_in_short(error)}") from None
+            raise _of_neither_kind(error, self.place) from None
+
+
+def _of_neither_kind(error: Exception, place: Place) -> StoreUnreachable:
+    """What obstore has no kind of error for is told apart by what it says."""
+    said, _, _ = str(error).partition("\n")
+    asked = re.search(r"Error performing [A-Z]+ (\S+) in ", said)
+    status = re.search(r"status code: (\d{3})", said)
+    code = int(status[1]) if status is not None else 0
+    if "token file" in said or (asked is not None and place.bucket not in asked[1]):
+        # Not the bucket was asked, but who gives away credentials.
+        return Refusal(f"no credentials for {place}: the environment names no keys, and of a role: {_in_short(error)}")
+    if "redirect without LOCATION" in said or code in (301, 308):
+        return Refusal(f"{place} is in another region than AWS_REGION says: {_in_short(error)}")
+    if code in (401, 403):
+        return Refusal(f"{place} refuses these credentials: {_in_short(error)}")
+    if 400 <= code < 500 and code not in PASSING and "RequestTimeout" not in said:
+        return Refusal(f"{place} refuses what it is asked: {_in_short(error)}")
+    return StoreUnreachable(f"{place}: {_in_short(error)}")
 
 
 def _in_short(error: Exception) -> str:
