@@ -57,11 +57,21 @@ async def _stretch_at(store: SharedStore, log_id: int, offset: int, name: str) -
     if not wanted:
         raise LogDamaged(name, None, offset, "the store has no run there") from ObjectMissing(f"a run at {offset}")
     try:
-        stretch = stretch_of(await store.read(wanted))
-    except (CorruptRecords, ObjectLost) as error:
-        raise LogDamaged(name, None, offset, str(error), expected) from error
+        pieces = await store.read(wanted)
+    except ObjectLost as lost:
+        raise LogDamaged(name, None, offset, str(lost), expected) from lost
+    stretch = Stretch()
+    for one, piece in zip(wanted, pieces, strict=True):
+        try:
+            part = stretch_of([piece])
+        except CorruptRecords as error:
+            reason = f"{error} in {await store.name_of(one.object_id)}"
+            raise LogDamaged(name, None, offset, reason, expected) from error
+        for batch, placed in zip(part.batches, part.placed, strict=True):
+            stretch.append(batch, placed)
     if not len(stretch) or stretch.placed[-1].last_offset + 1 != expected:
-        raise LogDamaged(name, None, offset, "a run is not what was committed", expected)
+        reason = f"a run is not what was committed in {await store.name_of(wanted[-1].object_id)}"
+        raise LogDamaged(name, None, offset, reason, expected)
     return stretch
 
 

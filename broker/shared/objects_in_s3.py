@@ -46,6 +46,7 @@ LAST_START = "start"
 
 _SIGNATURE = "INSERT INTO signature VALUES (left(md5(gen_random_uuid()::text), 16)) RETURNING sign"
 _STILL_HELD = "SELECT 1 AS it FROM object WHERE object_id = $1 AND live_runs > 0"
+_UPLOAD_OF = "SELECT upload_id FROM object WHERE object_id = $1"
 _LEAVING = "SELECT upload FROM uploads_leaving($1)"
 _NAMED = """
 SELECT upload_id FROM object WHERE upload_id = ANY ($1::bigint[])
@@ -216,6 +217,12 @@ class ObjectsInS3(PostgresqlStore):
             if await self._row(_STILL_HELD, object_id) is None:
                 raise ObjectMissing(f"object {object_id}") from missing
             raise ObjectLost(f"object {object_id}: {missing}, and logs hold runs of it") from missing
+
+    async def name_of(self, object_id: int) -> str:
+        row = await self._row(_UPLOAD_OF, object_id)
+        if row is None or row["upload_id"] is None:
+            return await super().name_of(object_id)
+        return f"{self._place}/{self._name(row['upload_id'])}"
 
     async def _whole(self, upload_id: int, size_bytes: int) -> bytes:
         (whole,) = await self._bucket.get(self._name(upload_id), [(0, size_bytes)])

@@ -249,6 +249,9 @@ class PostgresqlStore:
                 raise ObjectLost(f"object {one.object_id} lies in a bucket, and this node is not told of one")
         return [bytes(row["found"]) for row in rows]
 
+    async def name_of(self, object_id: int) -> str:
+        return f"object {object_id}"
+
     async def topic_ids(self) -> list[bytes]:
         return [bytes(row["topic_id"]) for row in await _ask(self._readers, _TOPICS)]
 

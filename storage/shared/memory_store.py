@@ -271,6 +271,9 @@ class StoreInMemory:
             found.append(held.data[one.run.position : end])
         return found
 
+    async def name_of(self, object_id: int) -> str:
+        return f"object {object_id}"
+
     async def topic_ids(self) -> list[bytes]:
         return sorted({topic_id for topic_id, _ in self._logs})
 

@@ -227,6 +227,9 @@ class SharedStore(Protocol):
     async def read(self, runs: Sequence[StoredRun]) -> list[bytes]:
         """The bytes of some runs, in their order. Raises `ObjectMissing` and `ObjectLost`."""
 
+    async def name_of(self, object_id: int) -> str:
+        """What people find an object by, whether it is there or not."""
+
     async def topic_ids(self) -> list[bytes]:
         """Of which topics there are logs."""
 

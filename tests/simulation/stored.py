@@ -207,6 +207,9 @@ class DistantStore:
         self._hit("store.brought")
         return await self._asked(lambda: self._model.read(runs))
 
+    async def name_of(self, object_id: int) -> str:
+        return await self._asked(lambda: self._model.name_of(object_id))
+
     async def topic_ids(self) -> list[bytes]:
         return await self._asked(self._model.topic_ids)
 
