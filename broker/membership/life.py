@@ -90,7 +90,7 @@ class SharedLife:
 
     async def open(self) -> None:
         """Until the store is reached, for the first time. Raises `StorageFailed`."""
-        patience = Patience("the start waits")
+        patience = Patience("the start waits", is_seen=True)
         try:
             await patience.until_reached(self._store.open)
             self._cluster_is = await self._cluster_id(patience)
@@ -99,7 +99,7 @@ class SharedLife:
 
     async def begin(self, endpoints: Mapping[str, Endpoint]) -> MetaProperties:
         """Live beside the others from now on. Returns who this node is. Raises `StorageFailed`."""
-        config, patience = self._config, Patience("the start waits")
+        config, patience = self._config, Patience("the start waits", is_seen=True)
         directory = draw_id(self._environment.random_bytes)
         kinds = {name: config.security_protocol(name).number for name in endpoints}
         about = About(

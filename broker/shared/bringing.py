@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
-from broker.process.logging import EventLog
+from broker.process.logging import EventLog, Passing
 from protocol.records.batch import CorruptRecords
 from storage.log import LogDamaged
 from storage.shared.replacement import Replacement
@@ -123,7 +123,9 @@ class LogSource:
                 future.set_result(None)
 
     def _failed(self, offset: int, future: "asyncio.Future[None]", error: Exception) -> None:
-        _log.warning("records cannot be brought from the store", log=self._log.name, offset=offset, reason=error)
+        # Readers ask again and again, each where it stands: that is one line for a log, and a count.
+        told = {"offset": Passing(str(offset)), "reason": Passing(str(error))}
+        _log.warning("records cannot be brought from the store", log=self._log.name, **told)
         future.set_exception(OSError(str(error)))
         future.exception()  # Looked at: there may be nobody who waits.
 

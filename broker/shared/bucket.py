@@ -39,6 +39,9 @@ ADDRESSES = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
 PASSING = frozenset({408, 409, 425, 429})
 """What a server answers in the 400s, and may not the next time."""
 
+_WHICH_REQUEST = re.compile(r"Error performing ([A-Z]+) (\w+://[^/ ]+|\S+)\S* in .*? - ")
+"""Of which object, how long it took and how often it was tried: that is another each time."""
+
 
 class NotThere(Exception):
     """There is no such object, or it is shorter than that."""
@@ -161,10 +164,10 @@ class Bucket:
         except BaseError as error:
             if name and "InvalidRange" in str(error):
                 raise NotThere(f"{self.place}/{name} is shorter than it was") from None
-            raise _of_neither_kind(error, self.place) from None
+            raise _of_another_kind(error, self.place) from None
 
 
-def _of_neither_kind(error: Exception, place: Place) -> StoreUnreachable:
+def _of_another_kind(error: Exception, place: Place) -> StoreUnreachable:
     """What obstore has no kind of error for is told apart by what it says."""
     said, _, _ = str(error).partition("\n")
     asked = re.search(r"Error performing [A-Z]+ (\S+) in ", said)
@@ -183,7 +186,7 @@ def _of_neither_kind(error: Exception, place: Place) -> StoreUnreachable:
 
 
 def _in_short(error: Exception) -> str:
-    """What S3 says of it, without the request that it repeats."""
+    """What S3 says of it, without the request that it repeats; the same whenever the same has happened."""
     text = str(error)
     said = [found.group(1) for tag in ("Code", "Message") if (found := re.search(f"<{tag}>([^<]*)</{tag}>", text))]
-    return ": ".join(said) or text.split("\n", 1)[0][:300]
+    return ": ".join(said) or _WHICH_REQUEST.sub(r"\1 at \2: ", text.split("\n", 1)[0])[:300].rstrip(" :")

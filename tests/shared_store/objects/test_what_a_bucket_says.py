@@ -120,3 +120,22 @@ def test_a_token_of_a_role_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         named = {"AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token"), "AWS_ROLE_ARN": "arn:of:role"}
         said = said_of(without | named)
     assert isinstance(said, Refusal) and "Failed to read token file" in str(said)
+
+
+def test_the_same_is_said_whenever_the_same_has_happened() -> None:
+    """Whoever waits says what has changed: neither how long it took nor which object it was for is that."""
+    with answering(503, "") as port:
+        variables = environment(port)
+        assert (
+            str(said_of(variables))
+            == str(said_of(variables))
+            == (
+                f"s3://bucket/folder: Generic S3 error: PUT at http://127.0.0.1:{port}: "
+                "Server returned non-2xx status code: 503 Service Unavailable"
+            )
+        )
+    listed = str(said_of(variables, "list"))
+    assert listed == (
+        f"s3://bucket/folder: Generic S3 error: Error performing list request: GET at http://127.0.0.1:{port}: "
+        "HTTP error: error sending request"
+    )
