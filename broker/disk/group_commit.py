@@ -71,6 +71,10 @@ class GroupCommit:
         """A disk answers, or fails."""
         return None
 
+    def held_up(self) -> str | None:
+        """There is nothing else to be waited for."""
+        return None
+
     def wrote(self, partition: Committed) -> None:
         """`partition` has grown; it will be committed in the next cycle."""
         self._dirty[partition] = None

@@ -17,6 +17,9 @@ class Committing(Protocol):
     def silence(self) -> str | None:
         """Why nothing may be committed at the moment, in a sentence; None where all is well."""
 
+    def held_up(self) -> str | None:
+        """What writers wait for, in a sentence, where everything else goes on; None where all is well."""
+
     def wrote(self, partition: Partition) -> None:
         """`partition` has grown; it will be committed in the next cycle."""
 

@@ -22,6 +22,7 @@ from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.shared.lanes import Begun, Lane
 from broker.shared.patience import Patience
+from broker.shared.uploads import Uploads
 from protocol.internal_topics import CLUSTER_METADATA, OF_COORDINATORS
 from protocol.schema import Buffer
 from storage.log import StorageFailed
@@ -78,11 +79,12 @@ class SharedCommits:
             partial(self._run, self._commit_apart),
             self._ended,
             linger_s=linger_ms / 1000,
-            waiting_bytes=lambda: 0 if self._memory is None else self._memory.pending_bytes,
+            waiting_bytes=lambda: self.pending_bytes,
         )
         self._lanes = (self._direct, self._apart)
         self._turn = asyncio.Lock()
         """Rule 1."""
+        self.uploads = Uploads(store, environment, self._next_id)
         self._idle: list[asyncio.Future[None]] = []
         self.failed = False
         self.on_lost: Callable[[Partition], None] | None = None
@@ -99,11 +101,29 @@ class SharedCommits:
         """The store has answered that this node lives; it was asked then, by the monotonic clock."""
         self._heard_ms = asked_ms
 
+    @property
+    def silent_ms(self) -> int:
+        """How long ago the store was asked with success last."""
+        return self._environment.monotonic_ms() - self._heard_ms
+
     def silence(self) -> str | None:
-        silent_ms = self._environment.monotonic_ms() - self._heard_ms
+        silent_ms = self.silent_ms
         if self._who is None or silent_ms <= self._silent_ms:
             return None
         return f"the store has not answered for {silent_ms // 1000} s: nothing is committed, and another may serve it"
+
+    def held_up(self) -> str | None:
+        return self.uploads.held_up()
+
+    @property
+    def pending_bytes(self) -> int:
+        """Appended and not committed yet."""
+        return 0 if self._memory is None else self._memory.pending_bytes
+
+    @property
+    def keeps_apart(self) -> bool:
+        """Whether bytes of clients' topics are brought before their commit."""
+        return self._store.keeps_apart
 
     def wrote(self, partition: Partition) -> None:
         """`partition` has something to commit."""
@@ -173,7 +193,8 @@ class SharedCommits:
 
     async def _commit_apart(self, begun: Begun) -> None:
         batches, changes = _gathered(begun)
-        data = await self._upload_surely(batches) if batches else batches
+        assert self._who is not None, "only who lives commits"
+        data = await self.uploads.bring(self._who, batches) if batches else batches
         await self._finish(begun, await self._commit_surely(data, changes))
 
     async def _finish(self, begun: Begun, refused: frozenset[int]) -> None:
@@ -190,16 +211,6 @@ class SharedCommits:
                 self.on_lost(partition)
             if turns.spent():
                 await turns.wait_for_turn()
-
-    async def _upload_surely(self, batches: Sequence[Buffer]) -> Upload:
-        """Until they are there. Raises `StorageFailed`."""
-        assert self._who is not None, "only who lives commits"
-        who = self._who
-        try:
-            patience = Patience("records wait to be brought where objects lie")
-            return await patience.until_reached(lambda: self._store.upload(who, self._next_id(who), batches))
-        except StoreRefused as over:
-            raise StorageFailed(str(over)) from over
 
     def _next_id(self, who: Incarnation) -> int:
         self._last_id += 1

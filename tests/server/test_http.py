@@ -36,7 +36,7 @@ def test_it_says_that_it_lives_and_is_ready(broker: Broker) -> None:
     assert ask(f"{broker.http_url}/health/live").said == {"live": True, "reasons": []}
     wait_until(lambda: ask(f"{broker.http_url}/health/ready").status == 200, "readiness")
     said = ask(f"{broker.http_url}/health/ready").said
-    assert said == {"ready": True, "reasons": [], "offline_partitions": 0, "offline": []}
+    assert said == {"ready": True, "reasons": [], "held_up": [], "offline_partitions": 0, "offline": []}
 
 
 def test_what_it_does_not_have_is_said(broker: Broker) -> None:

@@ -8,7 +8,7 @@ from prometheus_client.metrics_core import Metric as Exposed
 
 from broker.api.metering.request_meter import ApiMeter
 from broker.disk.sync_meter import SyncMeter
-from broker.http.metrics import groups, requests, state, topics
+from broker.http.metrics import groups, requests, state, store, topics
 from broker.http.metrics.metric import Family, Kind, Metric, text_of
 from broker.http.metrics.records_behind import CountedRecords
 from broker.http.seen_broker import SeenBroker
@@ -28,7 +28,7 @@ OF_THE_PROCESS = tuple(
     )
 )
 """Those that Prometheus's own library tells, where the system does."""
-METRICS = (*requests.METRICS, *topics.METRICS, *groups.METRICS, *state.METRICS, *OF_THE_PROCESS)
+METRICS = (*requests.METRICS, *topics.METRICS, *groups.METRICS, *state.METRICS, *store.METRICS, *OF_THE_PROCESS)
 
 
 MOST_TIMES_REST = 4
@@ -76,8 +76,9 @@ class Collecting:
             of_topics = await broker.on_loop(lambda: topics.look(broker.services), PATIENCE_S)
             of_groups = await broker.on_loop(lambda: groups.look(broker.services, self._counted), PATIENCE_S)
             of_state = await broker.on_loop(lambda: state.look(broker), PATIENCE_S)
+            of_store = await broker.on_loop(lambda: store.look(broker), PATIENCE_S)
             parts = []
-            for family in self._families(broker, of_topics, of_groups, of_state, self._windows):
+            for family in self._families(broker, of_topics, of_groups, of_state, of_store, self._windows):
                 parts.append(family.text())
                 await asyncio.sleep(0)
             parts += [text_of(one) for one in self._of_the_process()]
@@ -90,12 +91,14 @@ class Collecting:
         of_topics: topics.Look,
         of_groups: groups.Look,
         of_state: state.Look,
+        of_store: store.Look,
         windows: requests.Windows,
     ) -> Iterator[Family]:
         yield from state.families(broker, of_state)
         yield from requests.families(self._apis, self._syncs, windows)
         yield from topics.families(of_topics, self._totals)
         yield from groups.families(of_groups)
+        yield from store.families(of_store)
 
     def _of_the_process(self) -> Iterator[Exposed]:
         yield from self._process.collect()

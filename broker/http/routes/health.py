@@ -2,7 +2,8 @@
 
 Alive is one whose loop takes turns; one that is not is to be started again. Ready is one all of whose logs are open and
 whose coordinators are loaded. A log that is damaged does not keep it from being ready, for it is like that until
-somebody repairs it, and everything else is served: it is named. Who was ready once stays so: topics that are made later
+somebody repairs it, and everything else is served: it is named. So is a bucket that is away (`held_up`): all nodes of
+a cluster have the same, and groups, offsets and readers go on. Who was ready once stays so: topics that are made later
 are closed for a moment, too.
 """
 
@@ -32,6 +33,7 @@ READY = {
     "properties": {
         "ready": {"type": "boolean"},
         "reasons": _REASONS,
+        "held_up": _REASONS,
         "offline_partitions": {"type": "integer"},
         "offline": {"type": "array", "items": {"type": "string"}, "maxItems": NAMED_MOST},
     },
@@ -54,13 +56,15 @@ async def live(broker: SeenBroker, request: Request) -> Response:
 async def ready(broker: SeenBroker, request: Request) -> Response:
     """200 when clients get all that there is."""
     offline: list[str] = []
+    held_up: list[str] = []
 
     async def look() -> list[str]:
         topics = broker.services.topics
         offline.extend(partition.name for partition in topics.offline())
         unfinished = [] if broker.was_ready else _unfinished(broker.services)
         broker.was_ready = not unfinished
-        silence = broker.node.group_commit.silence()
+        silence, waiting = broker.node.group_commit.silence(), broker.node.group_commit.held_up()
+        held_up.extend([] if waiting is None else [waiting])
         return _failures(broker) + unfinished + ([] if silence is None else [silence])
 
     try:
@@ -70,6 +74,7 @@ async def ready(broker: SeenBroker, request: Request) -> Response:
     said = {
         "ready": not reasons,
         "reasons": reasons,
+        "held_up": held_up,
         "offline_partitions": len(offline),
         "offline": offline[:NAMED_MOST],
     }

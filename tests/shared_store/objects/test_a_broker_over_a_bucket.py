@@ -2,6 +2,7 @@
 whatever is away; and coordinators do not wait for the bucket.
 """
 
+import re
 import threading
 import time
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
+from broker.http.metrics.store import METRICS
 from tallystick.process import BrokerFailed, BrokerProcess
+from tests.harness.http import ask
 from tests.shared_store.objects.line import Fault
 from tests.shared_store.objects.nodes_apart import NodesApart
 from tests.shared_store.objects.s3_server import SECRET
@@ -188,6 +191,42 @@ def test_an_object_that_is_gone_is_said_aloud_and_what_is_behind_it_is_read(node
         assert message is None or message.error() is not None, "it is not passed over"
     consumer.close()
     assert node.running, "the others are served"
+
+
+def test_who_watches_a_node_is_told_of_a_bucket_that_is_away(nodes: NodesApart) -> None:
+    """It stays ready: all nodes have the same bucket, and what needs none goes on."""
+    node = nodes.node(1)
+    node.has_http = True
+    node.start()
+
+    def health() -> Any:
+        return ask(f"{node.http_url}/health/ready")
+
+    make_topic(node.bootstrap, "t")
+    producer = Producer({"bootstrap.servers": node.bootstrap, "linger.ms": 0})
+    producer.produce("t", b"before")
+    assert producer.flush(PATIENCE_S) == 0
+    nodes.wait_until(lambda: health().status == 200, "it is ready")
+    told = ask(f"{node.http_url}/metrics").text
+    assert all(f"# TYPE {one.name} {one.kind.value}\n" in told for one in METRICS)
+    assert _metric(node, "uploads_total") == 1 and _metric(node, "upload_oldest_seconds") == 0
+    nodes.line.cut()
+    producer.produce("t", b"meanwhile")
+    producer.poll(0)
+    nodes.wait_until(lambda: health().said["held_up"] != [], "it says so")
+    assert health().status == 200
+    assert _metric(node, "uploads_failed_total") > 0 and _metric(node, "upload_oldest_seconds") >= 5
+    assert _metric(node, "pending_bytes") > 0 and _metric(node, "silent_seconds") < PATIENCE_S
+    nodes.line.open()
+    assert producer.flush(PATIENCE_S) == 0
+    assert health().said["held_up"] == []
+    assert _metric(node, "uploads_total") == 2 and _metric(node, "upload_oldest_seconds") == 0
+
+
+def _metric(node: BrokerProcess, name: str) -> float:
+    text = ask(f"{node.http_url}/metrics").text
+    (value,) = re.findall(rf"^tallystick_store_{name} (\S+)$", text, re.MULTILINE)
+    return float(value)
 
 
 def test_credentials_that_are_refused_end_the_start_with_a_sentence(nodes: NodesApart) -> None:

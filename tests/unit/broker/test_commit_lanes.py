@@ -61,11 +61,13 @@ class Slice:
 class World:
     """What the commits use of an environment."""
 
+    now_ms = 0
+
     def time_slice(self) -> Slice:
         return Slice()
 
     def monotonic_ms(self) -> int:
-        return 0
+        return self.now_ms
 
 
 class OfOne:
@@ -84,8 +86,9 @@ class Scene:
         self.store = Gated()
         self.failures: list[BaseException] = []
         self.memory = ReadMemory(1 << 20, 1 << 30)
+        self.world = World()
         self.commits = SharedCommits(
-            self.store, cast(Environment, World()), on_failure=self.failures.append, linger_ms=linger_ms
+            self.store, cast(Environment, self.world), on_failure=self.failures.append, linger_ms=linger_ms
         )
 
     async def begin(self) -> None:
@@ -173,6 +176,26 @@ def test_what_does_not_come_is_brought_again_under_another_name() -> None:
         scene.write(data)
         await until(lambda: data.log.durable_offset == 1)
         assert len(set(scene.store.begun)) == len(scene.store.begun) == 3
+
+    tell(story)
+
+
+def test_who_watches_sees_what_waits_for_the_bucket_and_since_when() -> None:
+    async def story(scene: Scene) -> None:
+        commits, data = scene.commits, await scene.partition("t")
+        scene.write(data)
+        await until(lambda: len(scene.store.begun) == 1)
+        scene.world.now_ms = 4_999
+        assert (commits.held_up(), commits.uploads.oldest_ms, commits.silent_ms) == (None, 4_999, 4_999)
+        scene.world.now_ms = 7_000
+        assert commits.held_up() == "records have been waiting for 7 s to be brought where objects lie"
+        assert commits.pending_bytes == data.log.size_bytes > 0
+        scene.store.failures = 2
+        scene.store.gate.set()
+        await until(lambda: data.log.durable_offset == 1)
+        assert (commits.held_up(), commits.uploads.oldest_ms, commits.pending_bytes) == (None, 0, 0)
+        uploads = commits.uploads
+        assert (uploads.brought, uploads.brought_bytes, uploads.failed) == (1, data.log.size_bytes, 2)
 
     tell(story)
 
