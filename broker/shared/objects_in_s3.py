@@ -53,6 +53,16 @@ SELECT upload_id FROM object WHERE upload_id = ANY ($1::bigint[])
 UNION ALL SELECT upload_id FROM leaving WHERE upload_id = ANY ($1::bigint[])
 """
 
+_REMEDY = (
+    "SET search_path = {schema}; "
+    "INSERT INTO incarnation (number, node_id, fenced)"
+    " SELECT number, -1, true FROM generate_series({first}, {last}) AS number ON CONFLICT DO NOTHING; "
+    "INSERT INTO heard SELECT number, now() FROM generate_series({first}, {last}) AS number ON CONFLICT DO NOTHING; "
+    "UPDATE cluster SET last_number = greatest(last_number, {last}); "
+    "INSERT INTO signature VALUES ('{sign}')"
+)
+"""For people. The starts that this database has not begun are lives that are over: what they have brought is swept."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Start:
@@ -161,9 +171,8 @@ class ObjectsInS3(PostgresqlStore):
         )
         assert row is not None, "the row is always there"
         if not row["known"]:
-            remedy = (
-                f"UPDATE cluster SET last_number = greatest(last_number, {last.number}); "  # noqa: S608  for people
-                f"INSERT INTO signature VALUES ('{last.sign}')"
+            remedy = _REMEDY.format(
+                schema=self._address.schema, first=row["last_number"] + 1, last=last.number, sign=last.sign
             )
             raise StoreRefused(
                 f"start {last.number} has begun over {self._place}, and this database, which has begun "
