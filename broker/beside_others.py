@@ -97,7 +97,8 @@ class BesideOthers:
     def controller(self) -> Controller:
         """Who is asked for changes of the metadata."""
         assert self._nodes is not None, "nobody is known yet"
-        return Controller(self._nodes, self.peers, self._environment)
+        silent_ms = partial(self._config.get_int, "broker.session.timeout.ms")
+        return Controller(self._nodes, self.peers, self._environment, silent_ms=silent_ms)
 
     @property
     def gate(self) -> PeerGate:

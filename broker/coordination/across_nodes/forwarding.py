@@ -31,8 +31,9 @@ from protocol.messages.topics import (
 
 R = TypeVar("R")
 
-PATIENCE_MS = 15_000
-"""How long a change waits for a controller: a little longer than it takes until one that died is replaced."""
+LEAST_PATIENCE_MS = 15_000
+UNTIL_REPLACED_MS = 6_000
+"""How long a change waits for a controller: so much longer than one that died is taken for alive."""
 PAUSE_S = 0.1
 TIMEOUT_MS = 30_000
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 7, 6, 3
@@ -42,7 +43,11 @@ CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 7, 6, 3
 class Controller:
     """The controller as seen by a node that is not it."""
 
-    def __init__(self, nodes: SharedNodes, peers: Peers, environment: Environment) -> None:
+    def __init__(
+        self, nodes: SharedNodes, peers: Peers, environment: Environment, *, silent_ms: Callable[[], int]
+    ) -> None:
+        """After `silent_ms` who was not heard is taken for dead."""
+        self._silent_ms = silent_ms
         self._nodes = nodes
         self._peers = peers
         self._environment = environment
@@ -52,7 +57,8 @@ class Controller:
     ) -> R | None:
         """What the controller answers; asked again where it is none any more (`refused`). None where this node controls
         by now. Raises `CoordinatorError`."""
-        deadline_ms = self._environment.monotonic_ms() + PATIENCE_MS
+        patience_ms = max(LEAST_PATIENCE_MS, self._silent_ms() + UNTIL_REPLACED_MS)
+        deadline_ms = self._environment.monotonic_ms() + patience_ms
         while True:
             controller_id = self._nodes.controller_id
             if controller_id == self._nodes.node_id:

@@ -74,8 +74,8 @@ class PeerShareState:
             answer = await self._peers.ask(leader, request, LIST_OFFSETS, ListOffsetsResponse)
         except PeerUnreachable:
             return None
-        found = answer.topics[0].partitions[0]
-        return None if found.error_code else found.offset
+        told = (one for of_topic in answer.topics for one in of_topic.partitions)
+        return next((one.offset for one in told if one.partition_index == index and not one.error_code), None)
 
 
 class ShareStateAt:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.coordination.across_nodes import forwarding
-from broker.coordination.across_nodes.forwarding import PATIENCE_MS, Controller
+from broker.coordination.across_nodes.forwarding import LEAST_PATIENCE_MS, Controller
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.cluster.leaders import NOBODY
 from protocol.errors import ErrorCode
@@ -34,7 +34,9 @@ class World:
         self.times_caught_up = 0
         self.peers = FakePeers(answer)
         environment: Any = SimpleNamespace(monotonic_ms=self._time)
-        self.controller = Controller(self, self.peers, environment)  # type: ignore[arg-type]
+        self.silent_ms = 9_000
+        nodes: Any = self
+        self.controller = Controller(nodes, self.peers, environment, silent_ms=lambda: self.silent_ms)
 
     node_id = ME
 
@@ -81,12 +83,16 @@ def test_who_is_the_controller_no_more_has_done_nothing(monkeypatch: pytest.Monk
     assert world.times_caught_up == 1
 
 
-def test_it_is_not_waited_for_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("silent_ms", "waited_ms"), [(1_000, LEAST_PATIENCE_MS), (9_000, 15_000), (60_000, 66_000)])
+def test_it_is_waited_for_until_one_that_died_is_replaced_and_no_longer(
+    silent_ms: int, waited_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = World([NOBODY], lambda node, request: made(), monkeypatch)
+    world.silent_ms = silent_ms
     with pytest.raises(CoordinatorError) as refused:
         world.create()
     assert refused.value.error is ErrorCode.NOT_CONTROLLER
-    assert world.now_ms >= PATIENCE_MS and world.peers.asked == []
+    assert waited_ms <= world.now_ms <= waited_ms + 200 and world.peers.asked == []
 
 
 def test_who_becomes_it_asks_nobody_any_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from coordinator.share_state.port import PartitionState, StateBatch
 from protocol.codec import decode, encode_bytes
 from protocol.errors import ErrorCode
 from protocol.internal_topics import SHARE_GROUP_STATE
+from protocol.messages.offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
 from protocol.messages.share.state import DeleteShareGroupStateRequest
 from tests.unit.groups.wire import GROUP, Broker, run_story
 
@@ -231,6 +232,25 @@ def test_the_end_of_a_partition_is_asked_of_its_leader(tmp_path: Path) -> None:
         assert await world.peers.end_of(topic, 0) is None
 
     run_story(story, tmp_path, FEW)
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        [],
+        [ListOffsetsTopicResponse(name="t", partitions=[])],
+        [ListOffsetsTopicResponse(name="t", partitions=[ListOffsetsPartitionResponse(partition_index=7, offset=9)])],
+    ],
+    ids=["no topic", "no partition", "another one"],
+)
+def test_an_answer_without_the_partition_tells_nothing(topics: list[ListOffsetsTopicResponse]) -> None:
+    async def story(world: World) -> None:
+        assert await world.peers.end_of(cast(Topic, SimpleNamespace(name="t", topic_id=T)), 0) is None
+
+    async def answering(node_id: int, request: Any, version: int) -> Any:
+        return ListOffsetsResponse(topics=topics)
+
+    told(story, answering)
 
 
 # -- who asks ----------------------------------------------------------------------------------------------------------
