@@ -33,6 +33,7 @@ from broker.together.serving import serve_together
 from broker.upkeep.long_lived import LongLived
 from storage.checkpoints import UnreadableDataFolder
 from storage.log import StorageFailed
+from storage.shared.store import StartRefused
 
 if TYPE_CHECKING:
     from broker.console_process import ConsoleProcess
@@ -69,10 +70,12 @@ def main(arguments: Sequence[str]) -> int:
             options.advertised_listeners = told
             config = _configuration(options)
         failure = _run(config, options)
+        if isinstance(failure, StartRefused):
+            raise failure
         if failure is not None:
             writer.say(f"tallystick: stopped, because storage failed: {failure}")
             return FAILED
-    except (ConfigError, BadListener, BadTls, DataFolderLocked, UnreadableDataFolder) as problem:
+    except (ConfigError, BadListener, BadTls, DataFolderLocked, UnreadableDataFolder, StartRefused) as problem:
         writer.say(f"tallystick: {problem}")
         return NOT_STARTED
     except (StorageFailed, OSError) as problem:

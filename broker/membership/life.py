@@ -29,7 +29,7 @@ from storage.checkpoints import MetaProperties
 from storage.log import StorageFailed
 from storage.shared.read_memory import ReadMemory
 from storage.shared.shared_log import SharedLog
-from storage.shared.store import Fenced, Incarnation, SharedStore, StoreRefused, StoreUnreachable
+from storage.shared.store import Fenced, Incarnation, SharedStore, StartRefused, StoreRefused, StoreUnreachable
 
 FORGOTTEN_AFTER_MS = 60_000
 """How long an object of which no log holds anything stays, for readers that hold on."""
@@ -89,16 +89,16 @@ class SharedLife:
         return self._membership
 
     async def open(self) -> None:
-        """Until the store is reached, for the first time. Raises `StorageFailed`."""
+        """Until the store is reached, for the first time. Raises `StartRefused`."""
         patience = Patience("the start waits", is_seen=True)
         try:
             await patience.until_reached(self._store.open)
             self._cluster_is = await self._cluster_id(patience)
         except StoreRefused as refused:
-            raise StorageFailed(str(refused)) from refused
+            raise StartRefused(str(refused)) from refused
 
     async def begin(self, endpoints: Mapping[str, Endpoint]) -> MetaProperties:
-        """Live beside the others from now on. Returns who this node is. Raises `StorageFailed`."""
+        """Live beside the others from now on. Returns who this node is. Raises `StartRefused`."""
         config, patience = self._config, Patience("the start waits", is_seen=True)
         directory = draw_id(self._environment.random_bytes)
         kinds = {name: config.security_protocol(name).number for name in endpoints}
@@ -113,7 +113,7 @@ class SharedLife:
             asked_ms = self._environment.monotonic_ms()
             who = await patience.until_reached(lambda: self._store.join(config.node_id, about.to_bytes()))
         except StoreRefused as refused:
-            raise StorageFailed(str(refused)) from refused
+            raise StartRefused(str(refused)) from refused
         self._who = who
         memory = ReadMemory(
             config.get_int("tallystick.store.memory.bytes"), config.get_int("tallystick.store.pending.bytes")

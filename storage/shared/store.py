@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from protocol.schema import Buffer
+from storage.log import StorageFailed
 
 
 class StoreUnreachable(Exception):
@@ -48,6 +49,10 @@ class ObjectLost(Exception):
 
 class StoreRefused(Exception):
     """The store is of another cluster, or of a later version, or lost what it had acknowledged. For people."""
+
+
+class StartRefused(StorageFailed):
+    """A start is refused by the store, as it is configured: nothing has failed, and another try is refused, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -242,6 +243,20 @@ def test_a_start_that_cannot_commit_ends(nodes: Nodes, postgresql: PostgresqlSer
     asyncio.run(postgresql.sql("ALTER FUNCTION commit_object RENAME TO gone", schema=f"broker_{schema}"))
     with pytest.raises(BrokerFailed, match="ended with status 1"):
         node.start()
+
+
+def test_a_database_that_refuses_who_asks_is_what_the_start_was_told(
+    tmp_path: Path, postgresql: PostgresqlServer, schema: str
+) -> None:
+    parts = urlsplit(postgresql.url(f"broker_{schema}"))
+    nodes = Nodes(tmp_path, urlunsplit(parts._replace(path="/nowhere")))
+    try:
+        node = nodes.node(1)
+        with pytest.raises(BrokerFailed, match="ended with status 2"):
+            node.start()
+        assert 'tallystick: PostgreSQL: database "nowhere" does not exist' in node.log_end(1 << 16)
+    finally:
+        nodes.close()
 
 
 def test_a_password_is_nowhere_to_be_read(nodes: Nodes, postgresql: PostgresqlServer, schema: str) -> None:

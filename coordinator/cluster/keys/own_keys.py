@@ -39,7 +39,8 @@ OWN_KEYS = (
         LONG,
         "268435456",
         "How much of the logs of such a store is held in memory for readers: of what was written last, and again of "
-        "what was brought for them.",
+        "what was brought for them. 64 pieces of what was brought stay whatever it is, each of 1 MiB or one batch that "
+        "is larger, and up to 64 MiB beyond it that nobody has read yet.",
         at_least(1),
     ),
     fixed(

@@ -232,7 +232,7 @@ def _metric(node: BrokerProcess, name: str) -> float:
 def test_credentials_that_are_refused_end_the_start_with_a_sentence(nodes: NodesApart) -> None:
     nodes.line.spoil = lambda method, path: Fault.REFUSED
     node = nodes.node(1)
-    with pytest.raises(BrokerFailed, match="ended with status 1"):
+    with pytest.raises(BrokerFailed, match="ended with status 2"):
         node.start()
     assert "refuses these credentials: AccessDenied: Access Denied." in node.log_end(1 << 16)
     assert SECRET not in node.log_end(1 << 20)
@@ -288,7 +288,7 @@ def test_a_node_without_the_bucket_is_refused(nodes: NodesApart) -> None:
     node = nodes.node(1).start()
     make_topic(node.bootstrap, "t")
     bare = super(NodesApart, nodes).node(2)
-    with pytest.raises(BrokerFailed, match="ended with status 1"):
+    with pytest.raises(BrokerFailed, match="ended with status 2"):
         bare.start()
     assert "tallystick.store.objects has to say so" in bare.log_end(1 << 16)
     try:

@@ -8,7 +8,7 @@ import pytest
 from broker.config.broker_config import BrokerConfig
 from broker.membership import life
 from broker.membership.life import COLLECT_EACH, FORGOTTEN_AT_ONCE, SharedLife
-from storage.shared.store import Fenced, Incarnation, StoreRefused
+from storage.shared.store import Fenced, Incarnation, StartRefused, StoreRefused
 
 WHO = Incarnation(1, 1)
 
@@ -94,5 +94,21 @@ def test_a_node_that_cannot_say_that_it_lives_ends_and_says_why(problem: BaseExc
         await world.until(lambda: world.failed)
         assert str(problem) in str(world.failed[0])
         world.life.abandon()
+
+    asyncio.run(story())
+
+
+def test_a_start_that_the_store_refuses_has_failed_of_what_it_was_told() -> None:
+    """Nothing is wrong with the storage, and who starts it again need not try."""
+
+    async def story() -> None:
+        world = World()
+
+        async def refuse(*asked: object) -> None:
+            raise StoreRefused("it is another's")
+
+        world.store.open = refuse  # type: ignore[method-assign]
+        with pytest.raises(StartRefused, match="it is another's"):
+            await world.life.open()
 
     asyncio.run(story())
