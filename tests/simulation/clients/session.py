@@ -86,7 +86,7 @@ class Session:
         return router.joined(answers)
 
     def read_near(self, place: Place) -> int:
-        """Which node was asked to read there for its leader; 0: the leader was."""
+        """Which node was asked that may read there for the leader; 0: the leader was."""
         return 0 if self._router is None else self._router.asked_near.get(place, 0)
 
     @property

@@ -66,7 +66,7 @@ class Router:
         self._near: dict[Place, int] = {}
         """Who of the client's rack reads for the leader, as that has said."""
         self.asked_near: dict[Place, int] = {}
-        """Who was asked last in the leader's place."""
+        """Who of the client's rack was asked last: it may not lead, whoever has said that it does."""
 
     async def parts(self, request: object) -> list[Part]:
         """Whom to ask, and for what. Raises `ConnectionLost`, `OSError`."""
@@ -82,12 +82,14 @@ class Router:
 
     async def _fetched_from(self, request: FetchRequest) -> list[Part]:
         by_node: dict[int, list[Any]] = {}
-        self.asked_near = dict(self._near)
+        self.asked_near.clear()
         for topic in request.topics:
             of_topic: dict[int, list[Any]] = {}
             for one in topic.partitions:
                 place = topic.topic, one.partition
-                node = self.asked_near.get(place) or await self._leader(place)
+                node = self._near.get(place) or await self._leader(place)
+                if rack_of(node) == self._rack:
+                    self.asked_near[place] = node
                 of_topic.setdefault(node, []).append(one)
             for node, partitions in of_topic.items():
                 by_node.setdefault(node, []).append(_with(topic, partitions=partitions))
