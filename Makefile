@@ -26,7 +26,7 @@ help: ## Show this list
 
 install: $(VENV)/.installed ## Make .venv from the lock, with the tallystick command in it
 
-demo: install ## Run the main job: exactly-once through kills, with a verdict (ARGS="--json --seed 7")
+demo: install ## Run the main job: exactly-once through kills, with a verdict (ARGS="--json --seed 7", over three nodes ARGS="--cluster")
 	@$(BIN)/python -P -m tallystick demo $(ARGS)
 
 serve: install ## A broker on 127.0.0.1:9092, data under ./data (ARGS="--port 9093")

@@ -35,6 +35,7 @@ READS_THE_WORLD = {
     "broker/config/sources.py",
     "keystores/key_files.py",
     "tallystick/certificates.py",
+    "tallystick/postgresql_process.py",
     "tallystick/process.py",
     "tallystick/startup_guard.py",
     "tallystick/child_broker.py",

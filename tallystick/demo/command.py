@@ -15,10 +15,13 @@ from tallystick.demo.nodes import Killable, OneBroker, killable
 from tallystick.demo.plan import PLANTS, Settings
 from tallystick.demo.show import Screen
 from tallystick.demo.verdict import Verdict, judge
+from tallystick.postgresql_process import PostgresqlFailed, why_not
 from tallystick.process import BrokerFailed, BrokerProcess
 
 OWN_SESSION_MS = 3000
 """Sessions of workers at a broker of our own, which is configured to allow them; Kafka's default minimum is 6 s."""
+
+NODES_OF_A_CLUSTER = 3
 
 
 def _run(settings: Settings, broker: Killable | None, screen: Screen) -> tuple[Verdict, float]:
@@ -57,6 +60,11 @@ def _keep(screen: Screen, broker: BrokerProcess) -> None:
     "--nodes", default=1, show_default=True, type=click.IntRange(min=1, max=9), help="So many, one is killed."
 )
 @click.option("--store", default="", help="Over this PostgreSQL, in a schema of its own; else several are in memory.")
+@click.option(
+    "--cluster",
+    is_flag=True,
+    help="Three nodes, or --nodes, over a PostgreSQL with a standby, started for it; the database fails over, too.",
+)
 @click.option("--plant", default="", type=click.Choice(["", *PLANTS]), help="Plant a fault, to see the verdict fail.")
 def demo(
     transfers: int,
@@ -67,19 +75,15 @@ def demo(
     durability: str,
     nodes: int,
     store: str,
+    cluster: bool,
     plant: str,
 ) -> None:
     """The main job: an exactly-once pipeline through SIGKILL, SIGSTOP and a killed broker, and a verdict on it."""
     screen = Screen(transfers, quiet=as_json)
-    broker: Killable | None = None
-    session_ms = 6000
-    if not bootstrap:
-        broker = killable(durability, nodes, store)
-        session_ms = OWN_SESSION_MS
-    elif nodes > 1 or store:
-        raise click.UsageError("with --bootstrap there is nothing to be started")
-    if keep and not isinstance(broker, OneBroker):
-        raise click.UsageError("--keep is for one broker of our own")
+    nodes = NODES_OF_A_CLUSTER if cluster and nodes == 1 else nodes
+    _check(bootstrap=bootstrap, alone=nodes == 1 and not store, store=store, cluster=cluster, keep=keep)
+    broker = None if bootstrap else killable(durability, nodes, store, cluster=cluster)
+    session_ms = 6000 if bootstrap else OWN_SESSION_MS
     failure = ""
     verdict = Verdict(transfers)
     seconds = 0.0
@@ -87,13 +91,13 @@ def demo(
         if broker is not None:
             broker.start()
             bootstrap = broker.bootstrap
-            durability = "the store's" if store else "in memory" if nodes > 1 else durability
+            durability = "the store's" if store or cluster else "in memory" if nodes > 1 else durability
             who = f"{nodes} nodes" if nodes > 1 else "a broker"
             screen.console.print(f"{who} at {bootstrap}, durability {durability}, seed {seed}", highlight=False)
         settings = Settings(bootstrap, transfers, seed, session_ms, plant)
         verdict, seconds = _run(settings, broker, screen)
         screen.verdict(verdict, seconds)
-    except (DemoFailed, BrokerFailed) as error:
+    except (DemoFailed, BrokerFailed, PostgresqlFailed) as error:
         failure = str(error)
         click.echo(f"the demo failed: {failure}", err=True)
     finally:
@@ -107,6 +111,18 @@ def demo(
         figures |= {"nodes": nodes}
         click.echo(json.dumps(figures | {"failure": failure}))
     sys.exit(0 if ok else 1)
+
+
+def _check(*, bootstrap: str, alone: bool, store: str, cluster: bool, keep: bool) -> None:
+    """Whether options go together, and what they want is there."""
+    if bootstrap and not alone:
+        raise click.UsageError("with --bootstrap there is nothing to be started")
+    if store and cluster:
+        raise click.UsageError("--cluster starts a database, --store names one")
+    if keep and (bootstrap or not alone):
+        raise click.UsageError("--keep is for one broker of our own")
+    if cluster and (reason := why_not()) is not None:
+        raise click.ClickException(reason)
 
 
 def _tidy_up(broker: Killable, *, failed: bool) -> None:

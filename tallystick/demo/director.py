@@ -1,8 +1,8 @@
 """The director: starts the writer and the workers, each a process of its own, and makes trouble for them.
 
 Trouble comes by progress, not by the clock, so that it always hits a pipeline at work: at a fifth of the work one
-worker is frozen on the brink of its commit, later another one is killed, later the broker; at the end the frozen
-one wakes up in a world that has gone on without it.
+worker is frozen on the brink of its commit, later another one is killed, later the broker, and then the primary of
+its database where that is ours, too; at the end the frozen one wakes up in a world that has gone on without it.
 """
 
 import json
@@ -18,12 +18,13 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from tallystick.demo.database import OwnDatabase
 from tallystick.demo.nodes import Killable
 from tallystick.demo.parts import CLIENT, FENCED_STATUS
 from tallystick.demo.plan import GROUP, LEDGER_TOPIC, PARTITIONS, TRANSFERS_TOPIC, WORKERS, Settings
 from tallystick.process import PACKAGES
 
-FREEZE_AT, KILL_WORKER_AT, KILL_BROKER_AT = 0.15, 0.3, 0.45
+FREEZE_AT, KILL_WORKER_AT, KILL_BROKER_AT, FAIL_OVER_AT = 0.15, 0.3, 0.45, 0.6
 PATIENCE_SECONDS = 150.0
 
 
@@ -99,7 +100,8 @@ class Director:
         self._zombie: Part | None = None
         self._frozen_until = 0.0
         self.zombies_fenced = 0
-        self.faults = {"workers_frozen": 0, "workers_killed": 0, "brokers_killed": 0, "workers_fenced": 0}
+        kinds = ("workers_frozen", "workers_killed", "brokers_killed", "databases_failed_over", "workers_fenced")
+        self.faults = dict.fromkeys(kinds, 0)
 
     def run(self) -> None:
         """From empty topics to the last offset committed."""
@@ -114,6 +116,9 @@ class Director:
         if self._broker is not None:
             self._until(lambda: self._share_done() >= KILL_BROKER_AT, "work going on with a new worker")
             self._kill_broker(self._broker)
+            if self._broker.database is not None:
+                self._until(lambda: self._share_done() >= FAIL_OVER_AT, "work going on after a broker was killed")
+                self._fail_over(self._broker.database)
         self._wake_the_zombie()
         self._until(self._all_committed, "the last transfer's commit")
         for worker in self._workers.values():
@@ -205,6 +210,13 @@ class Director:
         broker.start()
         self.faults["brokers_killed"] += 1
         self._event(f"SIGKILL {what}; it serves again after {1000 * (time.monotonic() - began):.0f} ms")
+
+    def _fail_over(self, database: OwnDatabase) -> None:
+        began = time.monotonic()
+        database.fail_over()
+        self.faults["databases_failed_over"] += 1
+        took_ms = 1000 * (time.monotonic() - began)
+        self._event(f"SIGKILL the database's primary; its standby was promoted after {took_ms:.0f} ms")
 
     def _wake_the_zombie(self) -> None:
         """Past its session, with a successor under the same transactional id: it must be fenced."""

@@ -1,4 +1,6 @@
-"""What the demo runs over, and kills one of: a broker, several nodes over one database, or several in one process."""
+"""What the demo runs over, and kills one of: a broker, several nodes over one database, which may be the demo's own and
+fail over, or several in one process.
+"""
 
 import secrets
 import tempfile
@@ -6,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tallystick.child_broker import Broker
+from tallystick.demo.database import OwnDatabase
 from tallystick.process import BrokerProcess
 
 SETTINGS = ("--set", "group.min.session.timeout.ms=1000")
@@ -16,6 +19,8 @@ class Killable(Protocol):
     """Something that serves, of which one process, or one node, is killed."""
 
     folder: Path
+    database: OwnDatabase | None
+    """One that fails over meanwhile."""
 
     @property
     def bootstrap(self) -> str: ...
@@ -34,6 +39,8 @@ class Killable(Protocol):
 
 class OneBroker:
     """A broker with its data folder."""
+
+    database: OwnDatabase | None = None
 
     def __init__(self, durability: str) -> None:
         self.folder = _folder()
@@ -60,11 +67,16 @@ class OneBroker:
 class NodesOverStore:
     """So many nodes over one database, in a schema of their own there; the first of them is killed."""
 
+    database: OwnDatabase | None = None
+
     def __init__(self, url: str, count: int) -> None:
         self.folder = _folder()
         if "schema=" not in url:
             url += f"{'&' if '?' in url else '?'}schema=tallystick_demo_{secrets.token_hex(4)}"
-        self.nodes = [
+        self.nodes = self._over(url, count)
+
+    def _over(self, url: str, count: int) -> list[BrokerProcess]:
+        return [
             BrokerProcess(
                 self.folder / f"node-{number}",
                 options=["--store", url, "--set", f"node.id={number}", *NODE_SETTINGS, *SETTINGS],
@@ -95,8 +107,30 @@ class NodesOverStore:
             node.close()
 
 
+class NodesOverOwnDatabase(NodesOverStore):
+    """So many nodes over a database that is started for them, with a standby, and ended after them."""
+
+    def __init__(self, count: int) -> None:
+        self.folder = _folder()
+        self.database = self._own = OwnDatabase()
+        self.nodes: list[BrokerProcess] = []
+        self._count = count
+
+    def start(self) -> object:
+        if not self.nodes:
+            self._own.start()
+            self.nodes = self._over(self._own.url, self._count)
+        return super().start()
+
+    def close(self) -> None:
+        super().close()
+        self._own.close()
+
+
 class NodesTogether:
     """So many nodes in one process, in memory; the one that controls is killed, and stays away."""
+
+    database: OwnDatabase | None = None
 
     def __init__(self, count: int) -> None:
         self.folder = _folder()
@@ -126,8 +160,10 @@ class NodesTogether:
         self._broker.close()
 
 
-def killable(durability: str, nodes: int, store: str) -> Killable:
+def killable(durability: str, nodes: int, store: str, *, cluster: bool) -> Killable:
     """What the options ask for."""
+    if cluster:
+        return NodesOverOwnDatabase(nodes)
     if store:
         return NodesOverStore(store, nodes)
     return NodesTogether(nodes) if nodes > 1 else OneBroker(durability)

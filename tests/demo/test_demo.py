@@ -8,9 +8,13 @@ import sys
 from collections import Counter
 
 import pytest
+from click.testing import CliRunner
 
+from tallystick import postgresql_process
+from tallystick.demo.command import demo
 from tallystick.demo.plan import Settings, all_transfers, batches, entries_of
 from tallystick.demo.verdict import Verdict
+from tallystick.postgresql_process import why_not
 from tallystick.process import PACKAGES
 
 TRANSFERS = 4000
@@ -43,6 +47,26 @@ def test_it_is_exactly_once_over_several_nodes_of_which_one_is_killed() -> None:
     assert (status, figures["ok"], figures["nodes"]) == (0, True, 3)
     faults = figures["faults"]
     assert isinstance(faults, dict) and faults["brokers_killed"] == 1
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_it_is_exactly_once_while_a_node_is_killed_and_the_database_fails_over() -> None:
+    status, figures = run_demo("--seed", "9", "--cluster")
+    assert (status, figures["ok"], figures["nodes"]) == (0, True, 3)
+    faults = figures["faults"]
+    assert isinstance(faults, dict) and (faults["brokers_killed"], faults["databases_failed_over"]) == (1, 1)
+
+
+def test_where_no_postgresql_is_a_cluster_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgresql_process, "PROGRAMS", ("a-program-that-is-nowhere",))
+    said = CliRunner().invoke(demo, ["--cluster"])
+    assert (said.exit_code, said.output.count("\n")) == (1, 1)
+    assert "there is no PostgreSQL: a-program-that-is-nowhere" in said.output
+
+
+@pytest.mark.parametrize("others", [["--store", "postgresql://nowhere/x"], ["--bootstrap", "nowhere:1"], ["--keep"]])
+def test_a_cluster_is_not_started_beside_what_is_there(others: list[str]) -> None:
+    assert CliRunner().invoke(demo, ["--cluster", *others]).exit_code == 2
 
 
 @pytest.mark.parametrize(
