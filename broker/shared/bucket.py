@@ -134,7 +134,19 @@ class Bucket:
         if names:
             with self._asked():
                 async with asyncio.timeout(self._patience_s):
-                    await obstore.delete_async(self._again, list(names))
+                    await self._delete(list(names))
+
+    async def _delete(self, names: list[str]) -> None:
+        """S3 says nothing of what is not there; versitygw does where another node removes it in the same moment. It has
+        looked at all of them then, and says nothing of it when it is asked again."""
+        for _ in range(RETRIES):
+            try:
+                await obstore.delete_async(self._again, names)
+                return
+            except BaseError as error:
+                if "NoSuchKey" not in str(error):
+                    raise
+        await obstore.delete_async(self._again, names)
 
     async def names(self, folder: str) -> AsyncIterator[list[str]]:
         """All that there is in a folder, by and by. Raises `StoreUnreachable`."""

@@ -4,6 +4,7 @@ its own, and passes on what it is not told to spoil.
 
 import contextlib
 import http.client
+import re
 import socket
 import threading
 from collections import Counter
@@ -14,6 +15,7 @@ from typing import Any
 
 PATIENCE_S = 60.0
 REFUSED = b"<Error><Code>AccessDenied</Code><Message>Access Denied.</Message></Error>"
+NOT_THERE = b"<DeleteResult><Error>%s<Code>NoSuchKey</Code><Message>There is none.</Message></Error></DeleteResult>"
 
 
 class Fault(Enum):
@@ -25,6 +27,7 @@ class Fault(Enum):
     LATE = "nobody answers, and it is done when the line is mended"
     UNANSWERED = "it is done, and nobody answers until the line is mended"
     REFUSED = "it does not arrive, and is answered 403"
+    ANOTHER_WAS_FASTER = "objects are removed, and it is told that one of them was not there"
 
 
 class Line:
@@ -108,6 +111,9 @@ class Line:
             self._mended.wait()
         if not self._closed.is_set():
             status, headers, found = self._pass_on(asked, body)
+            if fault is Fault.ANOTHER_WAS_FASTER:
+                key = re.search(rb"<Key>[^<]*</Key>", body)
+                return _answer(asked, 200, NOT_THERE % (key[0] if key else b""), [])
             if fault is None:
                 return _answer(asked, status, found, headers)
             with self.changed:

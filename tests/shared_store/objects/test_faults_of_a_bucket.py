@@ -307,6 +307,20 @@ def test_what_leaves_is_removed_though_it_fails_at_first(fault: Fault, tell: Cal
     tell(story)
 
 
+def test_what_another_node_removes_at_the_same_time_is_removed(tell: Callable[..., None]) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.commit(0, await scene.bring(0))
+        await scene.commit(1, await scene.bring(1), trimmed(scene.log, 1, 1))
+        await scene.shared.forward(LONG_MS)
+        scene.line.spoil_next(Fault.ANOTHER_WAS_FASTER, "POST")
+        assert await scene.store.collect(LONG_MS, 10) == 1
+        assert [method for method, _ in scene.line.spoiled] == ["POST"]
+        assert scene.names() == [scene.name(1)]
+        assert await scene.shared.server.sql("SELECT FROM leaving", schema=scene.shared.schema) == []
+
+    tell(story)
+
+
 def test_a_connection_that_ends_in_a_commit_leaves_the_upload_there(tell: Callable[..., None]) -> None:
     async def story(scene: Scene) -> None:
         upload = await scene.bring(0)
