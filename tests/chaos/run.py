@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -154,7 +154,7 @@ class Chaos:
             for place, member in enumerate(members):
                 self._hire(place, member)
             self.begin()
-            self._wait_until_all_work()
+            self._wait_until_they_work(self.workers)
             nemesis.rage(time.monotonic() + seconds, lambda: self._between_lives(members))
             self.end(nemesis)
             return self._report(nemesis, time.monotonic() - began)
@@ -208,13 +208,13 @@ class Chaos:
             )
         self.at_work[place] = assignment.name
 
-    def _wait_until_all_work(self) -> None:
+    def _wait_until_they_work(self, names: Iterable[str]) -> None:
         """Clients need a while to start, a JVM most of all; it is not to be taken off the time of the run."""
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
             self._all_well()
             written = {path.stem for path in self.history_folder.glob("*.jsonl") if '"acked"' in path.read_text()}
-            if all(name in written or "-reader-" in name for name in self.workers):
+            if all(name in written or "-reader-" in name for name in names):
                 return
             time.sleep(0.05)
         raise AssertionError("the workers did not begin")

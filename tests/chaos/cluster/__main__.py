@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.cluster --minutes 10 [--seed N] [--keep]`: one run, as long as that."""
+"""`python -m tests.chaos.cluster --minutes 10 [--seed N] [--bucket] [--keep]`: one run, as long as that."""
 
 import argparse
 import secrets
@@ -9,23 +9,26 @@ from pathlib import Path
 
 from tests.chaos.cluster.run import ClusterChaos
 from tests.chaos.run import crew, usable_clients
+from tests.shared_store.objects import s3_server
 from tests.shared_store.postgresql_server import why_not
 
 
 def main() -> int:
-    """Exit status 1 where anything was wrong, or PostgreSQL cannot be had."""
+    """Exit status 1 where anything was wrong, or PostgreSQL or the bucket cannot be had."""
     parser = argparse.ArgumentParser(prog="make cluster-chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000))
+    parser.add_argument("--bucket", action="store_true", help="records lie in a bucket, which fails, too (versitygw)")
     parser.add_argument("--keep", action="store_true", help="keep logs and histories")
     options = parser.parse_args()
-    if (reason := why_not()) is not None:
+    if (reason := why_not() or (s3_server.why_not("versitygw") if options.bucket else None)) is not None:
         print(reason, file=sys.stderr)
         return 1
     folder = Path(tempfile.mkdtemp(prefix="tallystick-chaos-cluster-"))
     clients = usable_clients()
-    print(f"three nodes, seed {options.seed}, clients {', '.join(clients)}", flush=True)
-    report = ClusterChaos(folder, seed=options.seed).befall(
+    nodes = "three nodes over a bucket" if options.bucket else "three nodes"
+    print(f"{nodes}, seed {options.seed}, clients {', '.join(clients)}", flush=True)
+    report = ClusterChaos(folder, seed=options.seed, has_bucket=options.bucket).befall(
         options.minutes * 60, crew(clients, ("librdkafka", clients[1]))
     )
     print(report, flush=True)

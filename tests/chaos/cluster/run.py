@@ -26,9 +26,11 @@ SILENT_S = 75.0
 class ClusterChaos(Chaos):
     """One run in one folder."""
 
-    def __init__(self, folder: Path, *, seed: int, settings: Mapping[str, str] = SETTINGS) -> None:
+    def __init__(
+        self, folder: Path, *, seed: int, has_bucket: bool = False, settings: Mapping[str, str] = SETTINGS
+    ) -> None:
         super().__init__(folder, seed=seed, settings={})
-        self.broker: Brokers = Brokers(folder, settings)  # type: ignore[assignment]
+        self.broker: Brokers = Brokers(folder, settings, has_bucket=has_bucket)  # type: ignore[assignment]
         self._troubles = Troubles(self.broker, seed)
         self._members: list[dict[str, str]] = []
 
@@ -64,10 +66,10 @@ class ClusterChaos(Chaos):
             self._give_up(worker)
         (self.history_folder / "stop").unlink()
         places = {name: place for place, name in self.at_work.items()}
-        for worker in stuck:
-            if worker in places:  # else it has a successor already
-                self._hire(places[worker], self._members[places[worker]])
-        self._wait_until_all_work()
+        free = [places[worker] for worker in stuck if worker in places]  # others have a successor already
+        for place in free:
+            self._hire(place, self._members[place])
+        self._wait_until_they_work([self.at_work[place] for place in free])
         return super()._stuck()
 
     def judge(self, loaded: Loaded, operations: Verdict) -> list[str]:

@@ -1,7 +1,8 @@
-"""What befalls several nodes and their database.
+"""What befalls several nodes, their database, and their bucket.
 
-Nodes are killed, stopped, crashed by armed faults, frozen, cut off from everybody or from the database. The database
-loses connections, stands still, crashes, and fails over.
+Nodes are killed, stopped, crashed by armed faults, frozen, cut off from everybody, from the database or from the
+bucket, and their clocks are set forward. The database loses connections, stands still, crashes, and fails over. The
+bucket stands still, and is killed.
 """
 
 import random
@@ -10,14 +11,23 @@ from collections import Counter
 from collections.abc import Callable
 
 from broker.faults.points import POINTS
+from tallystick.control import NotDone
 from tallystick.process import BrokerFailed
 from tests.chaos.cluster.brokers import SESSION_MS, Brokers, Node
 from tests.chaos.forked_broker import is_frozen
 from tests.chaos.nemesis import COMMON, LOSSES, PASSES, REFUSALS, struck_by
+from tests.harness.proxy import CuttingProxy
+from tests.shared_store.objects.s3_server import Versitygw
 
 SHORT_S, LONG_S = 0.3, SESSION_MS / 1000 + 1.5
 """Far less, and more than a node may be silent."""
+LONGER_THAN_A_WRITE_S = 17.0
+"""After so long a write into a bucket is made once more, under another name."""
 LOOK_S = 0.02
+WITH_A_MOVED_CLOCK = 0.5
+"""How many lives have a clock that may be set, and with it asyncio's own loop."""
+LEAPS_MS = (500, 4_000, 35_000, 90_000, 4_000_000)
+"""As long as a heartbeat, a node's session, a client's transaction, a dead object, and a silent node's objects."""
 
 
 class Troubles:
@@ -38,7 +48,12 @@ class Troubles:
             self._database_crashes: 1,
             self._fail_over: 2,
             self._kill_all: 0.5,
+            self._set_a_clock: 1.5,
         }
+        if (bucket := brokers.bucket) is not None:
+            self._whats[self._cut_off_from_bucket] = 3
+            self._whats[lambda: self._bucket_stands_still(bucket)] = 2
+            self._whats[lambda: self._bucket_is_killed(bucket)] = 2
 
     def rage(self, until: float, healthy: Callable[[], None]) -> None:
         while time.monotonic() < until:
@@ -53,6 +68,7 @@ class Troubles:
             one.mend()
             one.process.kill()
             one.process.environment.pop("TALLYSTICK_FAULTS", None)
+            one.process.is_controlled = False
         self._brokers.start()
 
     def struck(self) -> Counter[str]:
@@ -77,6 +93,7 @@ class Troubles:
         one.process.environment["TALLYSTICK_FAULTS"] = ",".join(
             fault for fault in (self._deadly(), self._harmless()) if fault
         )
+        one.process.is_controlled = self._draw.random() < WITH_A_MOVED_CLOCK
         try:
             one.start()
         except BrokerFailed as failed:
@@ -147,6 +164,19 @@ class Troubles:
             one.process.freeze()
             self._thaw(one, "SIGSTOP")
 
+    def _set_a_clock(self) -> None:
+        """Forward, of one that can; with its next life it is right again, which is a step back."""
+        able = [one for one in self._running if one.process.control is not None and not is_frozen(one.process.pid)]
+        if not able:
+            return
+        one = self._draw.choice(able)
+        assert one.process.control is not None
+        try:
+            one.process.control.ask("advance", milliseconds=self._draw.choice(LEAPS_MS))
+        except NotDone:  # It froze or died in this moment, by a fault.
+            return
+        self.done["a clock set forward"] += 1
+
     # -- links -------------------------------------------------------------------------------------------------
 
     def _cut_off_from_all(self) -> None:
@@ -162,19 +192,45 @@ class Troubles:
     def _cut_off_from_database(self) -> None:
         """It is reached by clients and nodes all the time."""
         one = self._draw.choice(self._brokers.nodes)
+        self._cut_off(one.to_database)
+        self._wait_and_mend(one, "cut off from the database")
+
+    def _cut_off_from_bucket(self) -> None:
+        """It is reached by everybody, and reaches the database."""
+        one = self._draw.choice(self._brokers.nodes)
+        self._cut_off(one.to_bucket)
+        self._wait_and_mend(one, "cut off from the bucket", LONGER_THAN_A_WRITE_S)
+
+    def _cut_off(self, ways: list[CuttingProxy]) -> None:
         is_shut, requests = self._draw.random() < 0.5, self._draw.random() < 0.7
         answers = not requests or self._draw.random() < 0.5
-        for way in one.to_database:
+        for way in ways:
             if is_shut:
                 way.shut()
             else:
                 way.stand_still(requests=requests, answers=answers)
-        self._wait_and_mend(one, "cut off from the database")
 
-    def _wait_and_mend(self, one: Node, what: str) -> None:
+    def _wait_and_mend(self, one: Node, what: str, *longest_s: float) -> None:
         self.done[what] += 1
-        time.sleep(self._draw.choice((SHORT_S, 1.0, LONG_S)))
+        time.sleep(self._draw.choice((SHORT_S, 1.0, LONG_S, *longest_s)))
         one.mend()
+
+    # -- the bucket --------------------------------------------------------------------------------------------
+
+    def _bucket_stands_still(self, bucket: Versitygw) -> None:
+        self.done["the bucket: stood still"] += 1
+        bucket.pause()
+        try:
+            time.sleep(self._draw.choice((SHORT_S, 1.0, LONG_S, LONGER_THAN_A_WRITE_S)))
+        finally:
+            bucket.resume()
+
+    def _bucket_is_killed(self, bucket: Versitygw) -> None:
+        """What is in it stays. For what was being written nobody answers, and nobody may for a while."""
+        self.done["the bucket: killed"] += 1
+        bucket.kill()
+        time.sleep(self._draw.choice((0.0, SHORT_S, LONG_S)))
+        bucket.start()
 
     # -- the database ------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import http.client
 import logging
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -75,14 +76,17 @@ class Moto:
 
 
 class Versitygw:
-    """A process of its own."""
+    """A process of its own, which may be killed, and started again over the same files."""
 
     def __init__(self) -> None:
-        program = _versitygw()
-        assert program is not None
         self._folder = Path(tempfile.mkdtemp(prefix="tallystick-s3-"))
         (self._folder / BUCKET).mkdir()
         self.port = free_port()
+        self.start()
+
+    def start(self) -> None:
+        program = _versitygw()
+        assert program is not None
         self._process = subprocess.Popen(
             [program, "--port", f"127.0.0.1:{self.port}", "posix", str(self._folder)],
             env=os.environ | {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET},
@@ -96,9 +100,19 @@ class Versitygw:
             assert self._process.poll() is None and time.monotonic() < deadline, "versitygw does not answer"
             time.sleep(0.02)
 
-    def close(self) -> None:
+    def kill(self) -> None:
         self._process.kill()
         self._process.wait(PATIENCE_S)
+
+    def pause(self) -> None:
+        """Who is connected stays so, and gets no answer."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        self.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
