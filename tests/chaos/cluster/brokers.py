@@ -14,6 +14,8 @@ from tests.shared_store.objects.s3_server import BUCKET, Versitygw, environment
 NUMBER_OF_NODES = 3
 START_S = 90.0
 SESSION_MS = 2_500
+FOLDER = "chaos"
+"""Of the bucket."""
 OF_SEVERAL = {
     "broker.session.timeout.ms": str(SESSION_MS),
     "broker.heartbeat.interval.ms": "400",
@@ -40,7 +42,7 @@ class Node:
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.to_it.port}",
         }
         if bucket is not None:
-            named["tallystick.store.objects"] = f"s3://{BUCKET}/chaos"
+            named["tallystick.store.objects"] = f"s3://{BUCKET}/{FOLDER}"
         options = ["--store", database.url(self.to_database)]
         options += [part for name, text in named.items() for part in ("--set", f"{name}={text}")]
         self.process = BrokerProcess(folder / f"node-{node_id}", options=options, port=port, start_seconds=START_S)

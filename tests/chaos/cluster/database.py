@@ -15,6 +15,7 @@ from tests.shared_store.postgresql_server import PostgresqlServer
 T = TypeVar("T")
 
 PLACES = (0, 1)
+SCHEMA = "chaos"
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -54,7 +55,7 @@ class Database:
     @staticmethod
     def url(ways: list[CuttingProxy]) -> str:
         hosts = ",".join(f"127.0.0.1:{way.port}" for way in ways)
-        return f"postgresql://postgres@{hosts}/postgres?schema=chaos"
+        return f"postgresql://postgres@{hosts}/postgres?schema={SCHEMA}"
 
     # -- what may happen to it ---------------------------------------------------------------------------------
 

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tallystick.client.client import Client
-from tests.chaos.cluster.brokers import Brokers
+from tests.chaos.cluster.brokers import FOLDER, Brokers
+from tests.chaos.cluster.bucket import wrong_in
+from tests.chaos.cluster.database import SCHEMA
 from tests.chaos.cluster.trouble import Troubles
 from tests.chaos.look import until_nothing_is_open, verdict
 from tests.chaos.recording import Loaded
-from tests.chaos.run import SETTINGS, Chaos, Report, offsets_of_the_last
+from tests.chaos.run import SETTINGS, Chaos, Report, Trouble, offsets_of_the_last
 from tests.histories.checker import Verdict
 from tests.histories.operation import Operation
 
@@ -37,6 +39,12 @@ class ClusterChaos(Chaos):
     def befall(self, seconds: float, members: list[dict[str, str]]) -> Report:
         self._members = members
         return self.run(seconds, members, self._troubles)
+
+    def end(self, nemesis: Trouble) -> None:
+        """What is not to be in the bucket is removed from it before everything is read."""
+        super().end(nemesis)
+        if self.broker.bucket is not None:
+            self.violations += wrong_in(self.broker.bucket, FOLDER, self.broker.database, SCHEMA)
 
     def _is_over(self, worker: str) -> bool:
         if super()._is_over(worker):

@@ -14,6 +14,13 @@ from tests.shared_store.test_a_broker import PATIENCE_S, Nodes
 OLD_MS = 10_000_000
 
 
+def named_in(postgresql: PostgresqlServer, schema: str) -> list[str]:
+    """What rows of a database say lies in its bucket."""
+    query = "SELECT cluster_id, upload_id FROM object CROSS JOIN cluster WHERE upload_id IS NOT NULL"
+    ids = [(row["cluster_id"], row["upload_id"]) for row in asyncio.run(postgresql.sql(query, schema=schema))]
+    return sorted(f"{cluster}/{one >> 32:08x}/{one & 0xFFFFFFFF:08x}" for cluster, one in ids)
+
+
 class NodesApart(Nodes):
     """Those of one cluster. They reach the bucket over a line."""
 
@@ -39,9 +46,7 @@ class NodesApart(Nodes):
 
     def named(self) -> list[str]:
         """What rows of the database say lies there."""
-        found = self.sql("SELECT cluster_id, upload_id FROM object CROSS JOIN cluster WHERE upload_id IS NOT NULL")
-        ids = [(str(row["cluster_id"]), int(str(row["upload_id"]))) for row in found]
-        return sorted(f"{cluster}/{one >> 32:08x}/{one & 0xFFFFFFFF:08x}" for cluster, one in ids)
+        return named_in(self._postgresql, self._schema)
 
     def remove(self, name: str) -> None:
         """Behind everybody's back."""
