@@ -18,8 +18,8 @@ GROW_OLD = (
 UNSWEPT = "SELECT FROM incarnation WHERE fenced AND NOT swept"
 
 
-def wrong_in(bucket: Versitygw, folder: str, database: Database, schema: str) -> list[str]:
-    """In sentences. All nodes live, and nobody writes any more."""
+def wait_until_it_holds_what_is_named(bucket: Versitygw, folder: str, database: Database, schema: str) -> None:
+    """And until all that is old was removed. All nodes live, and nobody writes any more."""
     looking = Looking(bucket.port, folder)
     deadline = time.monotonic() + PATIENCE_S
     while True:
@@ -28,8 +28,8 @@ def wrong_in(bucket: Versitygw, folder: str, database: Database, schema: str) ->
         is_swept = not run(database.primary.sql(UNSWEPT, schema=schema))
         named, there = set(named_in(database.primary, schema)), set(looking.names())
         if is_swept and named == there:
-            return []
-        if time.monotonic() > deadline:
-            missing, left = sorted(named - there), sorted(there - named)
-            return [f"the bucket: missing {missing}, left behind {left}, old lives were swept: {is_swept}"]
+            return
+        assert time.monotonic() < deadline, (
+            f"the bucket lacks {sorted(named - there)}, and has left {sorted(there - named)}; swept: {is_swept}"
+        )
         time.sleep(PAUSE_S)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tallystick.client.client import Client
 from tests.chaos.cluster.brokers import FOLDER, Brokers
-from tests.chaos.cluster.bucket import wrong_in
+from tests.chaos.cluster.bucket import wait_until_it_holds_what_is_named
 from tests.chaos.cluster.database import SCHEMA
 from tests.chaos.cluster.trouble import Troubles
 from tests.chaos.look import until_nothing_is_open, verdict
@@ -44,7 +44,7 @@ class ClusterChaos(Chaos):
         """What is not to be in the bucket is removed from it before everything is read."""
         super().end(nemesis)
         if self.broker.bucket is not None:
-            self.violations += wrong_in(self.broker.bucket, FOLDER, self.broker.database, SCHEMA)
+            wait_until_it_holds_what_is_named(self.broker.bucket, FOLDER, self.broker.database, SCHEMA)
 
     def _is_over(self, worker: str) -> bool:
         if super()._is_over(worker):
