@@ -26,11 +26,14 @@ _log = EventLog("store")
 Own = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
-async def tail_of(store: SharedStore, owned: OwnedLog, offset: int, name: str) -> Stretch:
-    """All batches of a log from an offset on, up to where it ended when it was looked at: what another node has
-    committed since is not known to outlive a failover of the store. Raises `StoreUnreachable`, `LogDamaged`."""
+async def tail_of(
+    store: SharedStore, owned: OwnedLog, offset: int, name: str, *, enough_bytes: int | None = None
+) -> Stretch:
+    """All batches of a log from an offset on, or enough of them, up to where it ended when it was looked at: what
+    another node has committed since is not known to outlive a failover of the store. Raises `StoreUnreachable`,
+    `LogDamaged`."""
     tail = Stretch()
-    while offset < owned.next_offset:
+    while offset < owned.next_offset and (enough_bytes is None or tail.size_bytes < enough_bytes):
         try:
             part = await _stretch_at(store, owned.log_id, offset, name)
         except ObjectMissing as missing:  # Nobody but the owner takes anything away, and that is who asks.

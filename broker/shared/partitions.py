@@ -33,6 +33,9 @@ from storage.shared.store import (
 )
 from storage.stretch import Stretch
 
+ENOUGH_BYTES = 8 << 20
+"""Of what another node has committed, at a time."""
+
 _log = EventLog("store")
 
 
@@ -42,11 +45,13 @@ class LogMoved(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What its owner has committed behind the end of a log, and where it begins and ends now."""
+    """What its owner has committed behind the end of a log, and where it begins now."""
 
     tail: Stretch
     start_offset: int
     next_offset: int
+    """Where the tail ends."""
+    is_all: bool
 
 
 class SharedPartitions(PartitionStore):
@@ -127,19 +132,22 @@ class SharedPartitions(PartitionStore):
         return log
 
     async def look_behind(self, log: SharedLog, topic_id: bytes, index: int) -> Committed:
-        """What was committed behind its end. Raises what `look_at` does."""
+        """What was committed behind its end, or enough of it. Raises what `look_at` does."""
         found = await self._store.look(self._who, topic_id, index, with_kept=False)
         if found is None or found.log.log_id != log.owned.log_id:
             raise LogMoved(f"{log.name} is another log by now")
         owned = found.log
         if owned.first_offset > log.end_offset:
             raise LogMoved(f"{log.name} begins at {owned.first_offset}, and was followed up to {log.end_offset}")
-        tail = await self._tail_of_another(owned, log.end_offset, log.name)
-        return Committed(tail, owned.start_offset, owned.next_offset)
+        tail = await self._tail_of_another(owned, log.end_offset, log.name, ENOUGH_BYTES)
+        ends = tail.placed[-1].last_offset + 1 if tail.size_bytes >= ENOUGH_BYTES else owned.next_offset
+        return Committed(tail, owned.start_offset, ends, is_all=ends == owned.next_offset)
 
-    async def _tail_of_another(self, owned: OwnedLog, offset: int, name: str) -> Stretch:
+    async def _tail_of_another(
+        self, owned: OwnedLog, offset: int, name: str, enough_bytes: int | None = None
+    ) -> Stretch:
         try:
-            return await tail_of(self._store, owned, offset, name)
+            return await tail_of(self._store, owned, offset, name, enough_bytes=enough_bytes)
         except LogDamaged as damaged:
             if isinstance(damaged.__cause__, ObjectMissing):
                 raise LogMoved(f"{name} was written anew while it was read") from damaged

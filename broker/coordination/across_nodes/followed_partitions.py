@@ -26,6 +26,8 @@ LOOK_S = 0.1
 LOOKS_A_SECOND = 500
 """... and where so few are followed that all can be looked at as often."""
 OPENED_AT_ONCE = 8
+OPENED_IN_S = 30.0
+"""Or its readers go to the leader."""
 IDLE_MS, WATCHED_MS = 60_000, 600_000
 """How long one is followed that nobody asks for; and that a fetch session has looked at, which asks again when there is
 something new. Its client may have left it open, and read elsewhere."""
@@ -87,9 +89,10 @@ class FollowedPartitions:
         reason: BaseException | None = None
         try:
             while self._is_wanted(one):
-                await self._look(one)
+                is_all = await self._look_in_time(one)
                 self._expire(one)
-                await one.pause(max(LOOK_S, len(self._followed) / LOOKS_A_SECOND))
+                if is_all:
+                    await one.pause(max(LOOK_S, len(self._followed) / LOOKS_A_SECOND))
         except (LogMoved, LogDamaged, StorageFailed, StoreRefused, Fenced, StoreUnreachable) as error:
             reason = error
             if one.partition is not None:
@@ -116,24 +119,37 @@ class FollowedPartitions:
             return False
         return self._environment.monotonic_ms() - one.asked_ms <= (WATCHED_MS if one.is_watched else IDLE_MS)
 
-    async def _look(self, one: "_Followed") -> None:
-        """Raises what ends it."""
+    async def _look_in_time(self, one: "_Followed") -> bool:
+        """Whether there is nothing more. A store that does not answer is one that cannot be reached. Raises what ends
+        it."""
+        try:
+            async with asyncio.timeout(OPENED_IN_S if one.partition is None else self._silent_ms() / 1000):
+                return await self._look(one)
+        except TimeoutError as late:
+            raise StoreUnreachable("the store does not answer") from late  # Rule 3
+
+    async def _look(self, one: "_Followed") -> bool:
         began_ms = self._environment.monotonic_ms()
         self.looks += 1
-        look = self.looks
+        look, is_all = self.looks, True
         try:
             if one.partition is None:
                 async with self._opening:
                     one.partition = await self._opened(one)
             else:
-                await self._take(one.partition, await self._store.look_behind(one.partition.shared, *one.place))
+                found = await self._store.look_behind(one.partition.shared, *one.place)
+                await self._take(one.partition, found)
+                is_all = found.is_all
         except StoreUnreachable as away:
             if one.partition is None or self._environment.monotonic_ms() - one.looked_ms > self._silent_ms():
                 raise  # Rule 3
             one.answer(OSError(str(away)))
-            return
-        one.looked_ms, one.look = began_ms, look
+            return True
+        one.looked_ms = began_ms
+        if is_all:
+            one.look = look
         one.answer(None)
+        return is_all
 
     async def _opened(self, one: "_Followed") -> FollowedPartition:
         log = await self._store.look_at(one.topic.name, *one.place)
@@ -170,7 +186,7 @@ class _Followed:
         self.asked_ms = self.expired_ms = now_ms
         self.partition: FollowedPartition | None = None
         self.looked_ms = self.look = -1
-        """When the last look began that has brought all there was, and which it was."""
+        """When the last look began, and which was the last that has brought all there was."""
         self.looked = _future()
         """Of the next look that ends."""
         self._hurried = _future()
