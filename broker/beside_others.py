@@ -80,6 +80,7 @@ class BesideOthers:
             controller=lambda: membership.controller_id,
             caught_up=membership.caught_up,
             now_ms=self._environment.monotonic_ms,
+            all_serve_readers=self._config.get("replica.selector.class") == RACK_AWARE,
         )
         self._peers, self._nodes = self._make_peers(nodes), nodes
         self._gate = PeerGate(nodes, self._peers, self._own)
@@ -112,11 +113,11 @@ class BesideOthers:
         return SharedMarkerWriter(local, topics, self._nodes, self.peers, self._own)
 
     def _follow(self, topics: TopicDirectory) -> FollowedPartitions | None:
-        """What readers of this node's rack read here; None where readers are to go to leaders."""
+        """What readers read here that others lead; None where they are to go to leaders."""
         config = self._config
-        if config.get("replica.selector.class") != RACK_AWARE:
-            return None
         assert self._nodes is not None, "nobody is known yet"
+        if not self._nodes.all_serve_readers:
+            return None
         make = partial(
             FollowedPartition,
             now_ms=self._environment.wall_ms,

@@ -76,14 +76,18 @@ class DescribedTopics:
         time_slice: TimeSlice,
     ) -> None:
         """Those that are missing up to `count`."""
-        lists: dict[int, list[int]] = {NOBODY: []}  # of all: three lists each would be most of what is kept
-        nobody = lists[NOBODY]
+        nobody: list[int] = []
+        serve = sorted(reached)
+        # Of all that one node leads: three lists each would be most of what is kept.
+        lists: dict[int, tuple[list[int], list[int]]] = {NOBODY: (nobody, nobody)}
         while len(described) < count:
             begin = len(described)
             for index in range(begin, min(begin + AT_ONCE, count)):
                 leader, epoch = nodes.leader(topic.topic_id, index)
-                replicas = lists.setdefault(leader, [leader])
                 is_reached = leader in reached
+                if leader not in lists:
+                    lists[leader] = _replicas(leader, serve if nodes.all_serve_readers else [])
+                replicas, in_sync = lists[leader]
                 described.append(
                     MetadataResponsePartition(
                         error_code=ErrorCode.NONE if is_reached else ErrorCode.LEADER_NOT_AVAILABLE,
@@ -91,8 +95,8 @@ class DescribedTopics:
                         leader_id=leader if is_reached else NOBODY,
                         leader_epoch=epoch,
                         replica_nodes=replicas,
-                        isr_nodes=replicas,
-                        offline_replicas=nobody if is_reached else replicas,
+                        isr_nodes=in_sync,
+                        offline_replicas=nobody if is_reached or leader == NOBODY else [leader],
                     )
                 )
             await time_slice.give_way()
@@ -102,3 +106,10 @@ class DescribedTopics:
         if found is None:
             found = self._arrays[count] = WrittenOnce(self._partitions[:count])
         return found
+
+
+def _replicas(leader: int, readable: list[int]) -> tuple[list[int], list[int]]:
+    """All replicas of what a node leads, the leader first, and those in sync. Java's consumers read from nobody else,
+    whoever the leader sends them to (KIP-392)."""
+    replicas = [leader, *(one for one in readable if one != leader)]
+    return replicas, [one for one in replicas if one in readable] or [leader]

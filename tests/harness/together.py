@@ -28,12 +28,13 @@ def start_together(starts: Iterable[Callable[[], object]]) -> None:
         raise failed[0]
 
 
-def answer_of(address: str, request: object, client_id: str = "test") -> Any:
-    """What the node at this address answers, and no other: clients go to whom they please."""
+def answer_of(address: str, request: object, client_id: str = "test", *, version: int | None = None) -> Any:
+    """What the node at this address answers, and no other: clients go to whom they please. The latest version of the
+    request, unless another is named."""
     host, _, port = address.rpartition(":")
     connection = BlockingConnection((host, int(port)), client_id, timeout_s=SECONDS)
     try:
-        version = connection.version_for(type(request))
+        version = connection.version_for(type(request)) if version is None else version
         connection.send(request, version)
         return connection.receive(schema_of(type(request)).api_key, version)
     finally:

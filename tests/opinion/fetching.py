@@ -1,7 +1,7 @@
 """The rules for Fetch: the records of the log, what is stable, what was aborted, how many bytes, in which order.
 
-Who names a rack may be answered by a node that follows the leader (KIP-392): what it says is of one moment, which may
-be past. Or he is told of that node, and nothing else.
+Whoever names a rack may be answered by a node that follows the leader (KIP-392): what it says is of one moment, which
+may be past. Or he is told of that node, and nothing else.
 """
 
 from typing import Any, NamedTuple

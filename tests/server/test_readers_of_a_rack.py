@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from kafka import KafkaConsumer
 
 import tallystick
+from broker.api.fetching.fetch_attempt import NEAR_SINCE
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from protocol.records.batch import headers_in
 from tests.harness.confluent import (
     SECONDS,
@@ -53,9 +55,9 @@ class Reader:
 
     def __init__(self, nodes: tallystick.Broker, rack: str, *, isolation: int = COMMITTED) -> None:
         self._nodes, self._rack, self._isolation = nodes, rack, isolation
-        self._topic_id = _topic_id(nodes, "t")
+        self._topic_id = _described(nodes, "t").topic_id
 
-    def fetch(self, node: int, offset: int, max_wait_ms: int = BEHIND_MS) -> PartitionData:
+    def fetch(self, node: int, offset: int, max_wait_ms: int = BEHIND_MS, version: int | None = None) -> PartitionData:
         wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
         request = FetchRequest(
             max_wait_ms=max_wait_ms,
@@ -64,19 +66,20 @@ class Reader:
             isolation_level=self._isolation,
             session_id=0,
             session_epoch=-1,
-            topics=[FetchTopic(topic_id=self._topic_id, partitions=[wanted])],
+            topics=[FetchTopic(topic="t", topic_id=self._topic_id, partitions=[wanted])],
             forgotten_topics_data=[],
             rack_id=self._rack,
         )
-        (topic,) = answer_of(self._nodes.node_addresses()[node], request).responses
+        (topic,) = answer_of(self._nodes.node_addresses()[node], request, version=version).responses
         found: PartitionData = topic.partitions[0]
         return found
 
 
-def _topic_id(nodes: tallystick.Broker, topic: str) -> bytes:
+def _described(nodes: tallystick.Broker, topic: str) -> MetadataResponseTopic:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
-    (told,) = answer_of(nodes.bootstrap.split(",")[0], request).topics
-    found: bytes = told.topic_id
+    address = next(one for node, one in nodes.node_addresses().items() if node == nodes.controller())
+    found: MetadataResponseTopic
+    (found,) = answer_of(address, request).topics
     return found
 
 
@@ -105,14 +108,45 @@ def test_the_leader_sends_readers_of_another_rack_to_a_node_of_theirs(nodes: tal
     assert (beyond.error_code, beyond.preferred_read_replica) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
 
 
-def test_a_node_that_does_not_lead_reads_for_its_own_rack_alone(nodes: tallystick.Broker) -> None:
+def test_a_node_that_does_not_lead_reads_for_all_who_know_of_that(nodes: tallystick.Broker) -> None:
+    """librdkafka stays at a node that has led, where it is told of the new leader and of an error in one answer."""
     make_topic(nodes.bootstrap, "t")
     write(nodes.bootstrap, "t", [b"0"])
     leader = nodes.leader("t", 0)
     near = another(leader)
-    for rack in ("", "d", RACKS[leader]):
-        assert Reader(nodes, rack).fetch(near, 0).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    for rack in (RACKS[near], "", "d", RACKS[leader]):
+        assert offsets(Reader(nodes, rack).fetch(near, 0)) == [0]
     assert Reader(nodes, RACKS[near]).fetch(near, 2).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    too_old = Reader(nodes, RACKS[near]).fetch(near, 0, version=NEAR_SINCE - 1)
+    assert too_old.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert offsets(Reader(nodes, RACKS[near]).fetch(leader, 0, version=NEAR_SINCE - 1)) == [0]
+
+
+def test_clients_hear_of_all_nodes_that_they_may_read_from(nodes: tallystick.Broker) -> None:
+    """Java's consumers go to no other."""
+    make_topic(nodes.bootstrap, "t")
+    leader = nodes.leader("t", 0)
+    others = [one for one in RACKS if one != leader]
+    (told,) = _described(nodes, "t").partitions
+    assert (told.replica_nodes, told.isr_nodes, told.offline_replicas) == ([leader, *others], [leader, *others], [])
+    nodes.kill_node(others[0])
+    wait_until(lambda: _described(nodes, "t").partitions[0].replica_nodes == [leader, others[1]], "one is gone")
+
+
+def test_kafka_python_reads_everything_in_its_rack(nodes: tallystick.Broker) -> None:
+    make_topic(nodes.bootstrap, "t", 6)
+    values = [b"%d" % number for number in range(60)]
+    write(nodes.bootstrap, "t", values)
+    reader = KafkaConsumer(
+        "t",
+        bootstrap_servers=nodes.bootstrap.split(","),
+        client_rack=RACKS[2],
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=int(SECONDS * 1000),
+    )
+    found = [next(reader).value for _ in values]
+    reader.close()
+    assert sorted(found) == sorted(values)
 
 
 def test_what_the_leader_has_shown_is_there_at_once(nodes: tallystick.Broker) -> None:

@@ -104,7 +104,7 @@ class Look:
     reset: bool
     """The reader had lost its position before this one."""
     near: int = 0
-    """The node of the reader's rack that has said it, which may follow what another leads; 0 where the leader did."""
+    """The node that has said it, where it may follow what another leads; 0 where only the leader is read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ NO_TOPIC_ID = bytes(16)
 IDS_SINCE = 13
 BROUGHT_AT_ONCE = 32
 """Partitions of a shared store of which something is brought for one fetch."""
+NEAR_SINCE = 11
+"""From this version on a consumer may be sent to another node than the leader, and be served by one (KIP-392)."""
 LEADER_HINTS_SINCE = 16
 """KIP-951: from this version on a response names the current leader. It does not help a client ahead of the leader."""
 
@@ -69,8 +71,8 @@ class FetchAttempt:
     """See the head of this file."""
 
     __slots__ = (
-        "_context", "_going_on", "_isolation_level", "_max_bytes", "_min_bytes", "_nearer", "_rack", "_read_committed",
-        "_readable", "_services", "_since", "_view",
+        "_context", "_going_on", "_isolation_level", "_max_bytes", "_may_follow", "_min_bytes", "_nearer", "_rack",
+        "_read_committed", "_readable", "_services", "_since", "_view",
     )  # fmt: skip
 
     def __init__(
@@ -92,7 +94,8 @@ class FetchAttempt:
         self._isolation_level = request.isolation_level
         self._read_committed = request.isolation_level == READ_COMMITTED
         self._readable = may_read
-        self._rack = request.rack_id if services.followed is not None else ""
+        self._may_follow = services.followed is not None and context.api_version >= NEAR_SINCE
+        self._rack = request.rack_id if self._may_follow else ""
         self._since = 0 if services.followed is None else services.followed.looks
         self._nearer = self._nodes_nearer() if self._rack else []
 
@@ -129,7 +132,7 @@ class FetchAttempt:
     def look_at(self, wanted: Wanted, reading: Reading, room: int, watch: Callable[[Watched], None]) -> None:
         """Read what is wanted of one partition, and have it watched."""
         partition, error = self._find(wanted)
-        if error is ErrorCode.NOT_LEADER_OR_FOLLOWER and self._rack and self._rack == self._services.config.rack:
+        if error is ErrorCode.NOT_LEADER_OR_FOLLOWER and self._may_follow:
             partition = self._followed(wanted, reading)
             if reading.waits_for(wanted):
                 return
@@ -187,6 +190,15 @@ class FetchAttempt:
         reached = self._services.nodes.reached(self._context.connection.listener)
         return [node.node_id for node in reached if node.rack == self._rack]
 
+    def _preferred(self, wanted: Wanted, partition: Partition) -> PartitionData | None:
+        """Whom a reader is sent to by the leader, for what is there. Others read for whoever comes."""
+        is_there = partition.log_start_offset <= wanted.fetch_offset <= partition.high_watermark
+        if not is_there or isinstance(partition, FollowedPartition):
+            return None
+        response = bounds_of(wanted, partition)
+        response.preferred_read_replica = self._nearer[wanted.index % len(self._nearer)]
+        return response
+
     def _may_read(self, readable: Readable, wanted: Wanted) -> bool:
         if wanted.topic_id == NO_TOPIC_ID and self._context.api_version < IDS_SINCE:
             return readable.includes(wanted.topic)
@@ -207,10 +219,8 @@ class FetchAttempt:
         if (diverging := diverging_from(wanted, partition)) is not None:
             reading.refuse(wanted, diverging)
             return
-        if self._nearer and partition.log_start_offset <= wanted.fetch_offset <= partition.high_watermark:
-            response = bounds_of(wanted, partition)
-            response.preferred_read_replica = self._nearer[wanted.index % len(self._nearer)]
-            reading.refuse(wanted, response)
+        if self._nearer and (near := self._preferred(wanted, partition)) is not None:
+            reading.refuse(wanted, near)
             return
         if self._going_on is not None and has_nothing_new(wanted, partition, self._read_committed):
             self._going_on.rest(wanted, self._isolation_level)

@@ -48,8 +48,8 @@ class Reading:
             return True
         lost = [wanted for wanted, _ in self.away]
         self.errors = self.errors or bool(lost)
-        for number, (wanted, _) in enumerate(self.responses):
-            if wanted in lost:
+        for number, (wanted, response) in enumerate(self.responses):
+            if wanted in lost and not response.error_code:
                 self.responses[number] = wanted, refusal_of(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
         return False
 

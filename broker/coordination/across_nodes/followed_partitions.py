@@ -1,4 +1,4 @@
-"""Partitions of other nodes that readers of this one's rack read here (KIP-392), out of the store.
+"""Partitions of other nodes that readers read here (KIP-392), out of the store.
 
 Rule 1. One is followed from when somebody first wants to read it for as long as somebody does, by looking into the
         store again and again. Nothing of it is this node's: it is never written here.
@@ -23,12 +23,12 @@ from storage.stretch import Stretch
 
 LOOK_S = 0.1
 """How far a reader here may be behind one of the leader's, where nothing else holds it up, ..."""
-LOOKS_A_SECOND = 500
+LOOKS_A_SECOND = 250
 """... and where so few are followed that all can be looked at as often."""
 OPENED_AT_ONCE = 8
 OPENED_IN_S = 30.0
 """Or its readers go to the leader."""
-IDLE_MS, WATCHED_MS = 60_000, 600_000
+IDLE_MS, WATCHED_MS = 10_000, 600_000
 """How long one is followed that nobody asks for; and that a fetch session has looked at, which asks again when there is
 something new. Its client may have left it open, and read elsewhere."""
 TAKEN_AT_ONCE = 500

@@ -46,6 +46,10 @@ class Nodes(Protocol):
         """Whether no other node can ever serve beside this one."""
 
     @property
+    def all_serve_readers(self) -> bool:
+        """Whether consumers may read a partition from any node (KIP-392)."""
+
+    @property
     def controller_id(self) -> int:
         """Who takes changes of the metadata; -1 where nobody is known to."""
 
@@ -76,6 +80,7 @@ class OneNode:
     """The only one there is."""
 
     is_alone = True
+    all_serve_readers = False
     revision = 0
 
     def __init__(self, node_id: int, epoch: int, endpoints: Mapping[str, Endpoint], rack: str | None) -> None:
@@ -124,8 +129,10 @@ class SharedNodes:
         controller: Callable[[], int],
         caught_up: Callable[[], Awaitable[None]],
         now_ms: Callable[[], int],
+        all_serve_readers: bool = False,
     ) -> None:
         self.node_id = node_id
+        self.all_serve_readers = all_serve_readers
         self._now_ms = now_ms
         self._gone: dict[int, int] = {}
         """When it was that a node had gone: of those that have while this one served."""

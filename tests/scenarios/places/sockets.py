@@ -5,13 +5,18 @@ run puts a suffix of its own behind every topic, group and transactional id.
 import asyncio
 import itertools
 import time
+from functools import partial
 from pathlib import Path
 
+from protocol.errors import ErrorCode
+from protocol.messages.groups import ListGroupsRequest
+from protocol.messages.transactions import ListTransactionsRequest
 from tallystick.client.connection import Connection
 from tallystick.process import BrokerProcess
 from tests.harness.apache_kafka import ApacheKafka
-from tests.harness.confluent import SECONDS, admin
+from tests.harness.confluent import SECONDS, admin, wait_until
 from tests.harness.heard import HeardConnection
+from tests.harness.together import answer_of
 from tests.opinion.trace import Trace
 from tests.scenarios.engine import Engine
 from tests.scenarios.language import Scenario
@@ -68,7 +73,14 @@ class Sockets:
         raise AssertionError("nobody meddles with a real server")
 
     async def restart(self) -> None:
+        """Until what lists groups and transactions lists all of them."""
         self.process.start()
+        for request in (ListGroupsRequest(), ListTransactionsRequest(state_filters=[], producer_id_filters=[])):
+            wait_until(partial(self._is_loaded, request), "coordinators have loaded")
+
+    def _is_loaded(self, request: object) -> bool:
+        answer = answer_of(self.process.bootstrap, request)
+        return bool(answer.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def play(self, scenario: Scenario) -> list[list[str]]:
         """Run the story once; `trace` has its requests and responses afterwards."""

@@ -62,11 +62,13 @@ class Router:
         self._leaders: dict[Place, int] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
         self._connections: dict[int, HeardConnection] = {}
-        self._rack = Random(f"rack {name} {world.plan.seed}").choice(["", *map(rack_of, self._nodes)])
+        self._has_racks = has_racks(world.plan.seed)
+        racks = ["nowhere", *map(rack_of, self._nodes)]
+        self._rack = Random(f"rack {name} {world.plan.seed}").choice(racks) if self._has_racks else ""
         self._near: dict[Place, int] = {}
         """Who of the client's rack reads for the leader, as that has said."""
         self.asked_near: dict[Place, int] = {}
-        """Who of the client's rack was asked last: it may not lead, whoever has said that it does."""
+        """Who was asked last, where it may read for the leader, whoever has said that it leads."""
 
     async def parts(self, request: object) -> list[Part]:
         """Whom to ask, and for what. Raises `ConnectionLost`, `OSError`."""
@@ -88,7 +90,7 @@ class Router:
             for one in topic.partitions:
                 place = topic.topic, one.partition
                 node = self._near.get(place) or await self._leader(place)
-                if rack_of(node) == self._rack:
+                if self._has_racks:
                     self.asked_near[place] = node
                 of_topic.setdefault(node, []).append(one)
             for node, partitions in of_topic.items():
@@ -203,6 +205,11 @@ class Router:
         for one in answers:
             one.add_done_callback(take)
         return whole
+
+
+def has_racks(seed: int) -> bool:
+    """Whether nodes read what others lead: what they say is compared with what they have said themselves alone."""
+    return Random(f"racks {seed}").random() < 0.6
 
 
 def rack_of(node: int) -> str:

@@ -18,7 +18,7 @@ from tests.simulation.faults import Faults
 from tests.simulation.nodes.checked_store import CheckedStore
 from tests.simulation.nodes.faults import NodeFaults, OneNode
 from tests.simulation.nodes.plan import SESSION_MS, draw_several
-from tests.simulation.nodes.router import rack_of
+from tests.simulation.nodes.router import has_racks, rack_of
 from tests.simulation.simulation import Result
 from tests.simulation.stored import DistantStore, Line, draw_line
 from tests.simulation.world import World
@@ -119,7 +119,8 @@ def _nodes(count: int, line: Line, world: World, first: BrokerProcess) -> list[O
         broker.name = f"broker{number}"
         broker.listening = listening_at(host, port)
         broker.settings |= {"node.id": str(number), "listeners": f"PLAINTEXT://{host}:{port}"}
-        broker.settings |= {"broker.rack": rack_of(number), "replica.selector.class": RACK_AWARE}
+        if has_racks(world.plan.seed):
+            broker.settings |= {"broker.rack": rack_of(number), "replica.selector.class": RACK_AWARE}
         world.ports[number] = port
         node = OneNode(world, broker)
         broker.make_store = partial(_way_to, model, world, line, draws, node)
