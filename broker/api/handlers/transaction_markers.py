@@ -53,10 +53,12 @@ async def write_txn_markers(
     there, in all its partitions; Kafka writes just the marker, and the client may go on and commit half a
     transaction. A commit of such a transaction is refused. While coordinators load, nobody knows whose transaction it
     is: NOT_LEADER_OR_FOLLOWER, which operators' tools repeat; of several nodes none knows all, and this one looks at
-    its own. One result for each producer, however many its markers.
+    its own. What a coordinator in another node has decided is written as it is: a coordinator here that knows of the
+    transaction is one that was, and would refuse what is right. One result for each producer, however many its markers.
     """
     time_slice = services.environment.time_slice()
-    writer = services.coordinator_markers if is_a_node(services, context) else services.operator_markers
+    is_decided = is_a_node(services, context)
+    writer = services.coordinator_markers if is_decided else services.operator_markers
     results: dict[int, Results] = {}
     for marker in request.markers:
         by_topic = results.setdefault(marker.producer_id, {})
@@ -64,7 +66,7 @@ async def write_txn_markers(
         for topic in marker.topics:
             for index in topic.partition_indexes:
                 if through_owner is None:
-                    owner = services.transactions.owner_of(marker.producer_id)
+                    owner = None if is_decided else services.transactions.owner_of(marker.producer_id)
                 if services.nodes.is_alone and not services.transactions.all_loaded:
                     written: Written = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 elif owner is not None and contains(owner[1].partitions, topic.name, NO_TOPIC_ID, index):

@@ -209,7 +209,7 @@ class Router:
 
 def has_racks(seed: int) -> bool:
     """Whether nodes read what others lead: what they say is compared with what they have said themselves alone."""
-    return Random(f"racks {seed}").random() < 0.6
+    return seed % 5 > 1
 
 
 def rack_of(node: int) -> str:
