@@ -8,6 +8,7 @@ nothing, and the broker is started with `--advertised-listeners` naming it.
 
 import asyncio
 import contextlib
+import os
 import random
 import socket
 import struct
@@ -20,16 +21,25 @@ RESET = struct.pack("ii", 1, 0)
 
 
 _PORTS = 15_000, 30_000
+_WORKERS = 10
+"""Of pytest-xdist, at most: each has ports of its own, for one is taken a moment after it was looked for."""
 
 
 def free_port() -> int:
     """One below those that outgoing connections are given: between this look and the listening nobody takes it but who
     asks here, too."""
     for _ in range(1000):
-        port = random.SystemRandom().randrange(*_PORTS)
+        port = random.SystemRandom().randrange(*_own_ports())
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
     raise OSError(f"no port is free of {_PORTS}")
+
+
+def _own_ports() -> tuple[int, int]:
+    first, end = _PORTS
+    share = (end - first) // _WORKERS
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS
+    return first + worker * share, first + (worker + 1) * share
 
 
 def free_ports(count: int) -> int:

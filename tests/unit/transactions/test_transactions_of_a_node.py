@@ -38,7 +38,8 @@ def test_many_share_a_commit(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> 
         asked = asyncio.create_task(ask(node, AddPartitionsToTxnRequest(transactions=[*map(transaction, names)]), 5))
         while len(begun) < AT_ONCE:
             await asyncio.sleep(0)
-        assert begun == [(name, HOLD_OF_A_NODE_MS) for name in names[:AT_ONCE]]
+        # One whose slice of time is over is begun behind others.
+        assert sorted(begun) == sorted((name, HOLD_OF_A_NODE_MS) for name in names[:AT_ONCE])
         durable.set()
         answer = await asked
         assert [one.transactional_id for one in answer.results_by_transaction] == names
