@@ -5,7 +5,7 @@
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from broker.coordination.key_partition import partition_for
@@ -109,6 +109,9 @@ class Shards(Generic[M]):
         self._releases: dict[int, Releases] = {}
         self._loading: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
+        self.confirm: Callable[[Partition], Awaitable[bool]] | None = None
+        """Where others may lead a partition by now: whether nobody does. It is asked before an answer goes out with
+        which nothing was written."""
 
     def partition_for(self, key: str) -> int:
         """The partition that a group id or transactional id belongs to."""
@@ -161,13 +164,20 @@ class Shards(Generic[M]):
             shard = await self.wait_until_ready(index)
         self._check_is_ours(index)
         ticket: FutureTicket[A] = FutureTicket(self._releases[index])
+        end_offset = shard.log.end_offset
         try:
             shard.submit(lambda machine, now_ms: operation(machine, ticket, now_ms), ticket)
         except NotReady as not_ready:
             raise CoordinatorError(not_ready.error) from not_ready
+        has_written = shard.log.end_offset != end_offset
         if not ticket.future.done():
             self.publish(index)
-        return await ticket.future
+        answer = await ticket.future
+        if self.confirm is not None and not has_written:
+            partition = self._partitions.get(index)
+            if partition is None or not await self.confirm(partition):
+                raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+        return answer
 
     def publish(self, index: int) -> None:
         """A request waits for what was just appended there: commit it at once if no sync is needed for that."""

@@ -112,8 +112,9 @@ def admitted_at_once(
     services: GateServices, transactional_id: str | None, version: int, batches: Sequence[ProduceBatch]
 ) -> bool:
     """Whether all batches are known to belong to the open transaction, without asking anybody: the shard is here, and
-    all it says is durable. An append in the same turn of the loop needs no guard, for nothing can slip in between."""
-    if transactional_id is None or version >= PRODUCE_ADDS_FROM:
+    all it says is durable. An append in the same turn of the loop needs no guard, for nothing can slip in between. Of
+    several nodes another may have the shard by now: that is asked with what it says."""
+    if transactional_id is None or version >= PRODUCE_ADDS_FROM or services.peer_gate is not None:
         return False
     shard = services.transactions.shard_of(transactional_id)
     transaction = None if shard is None or not shard.is_settled else shard.machine.transactions.get(transactional_id)

@@ -22,6 +22,7 @@ from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.shared.bringing import Own
 from broker.shared.commits import SharedCommits
+from broker.shared.ownership import Ownership
 from broker.shared.partitions import SharedPartitions
 from broker.shared.patience import Patience
 from protocol.errors import ErrorCode
@@ -69,6 +70,7 @@ class SharedLife:
         self._tasks: list[asyncio.Task[None]] = []
         self._looking: asyncio.Task[None] | None = None
         self._partitions: SharedPartitions | None = None
+        self._ownership: Ownership | None = None
         self._membership: Membership | None = None
 
     @property
@@ -120,6 +122,7 @@ class SharedLife:
         )
         self.commits.begin(who, memory, asked_ms, config.get_int("broker.session.timeout.ms"))
         self._partitions = SharedPartitions(self._store, who, self._environment, memory, own=self._own)
+        self._ownership = Ownership(self._store, who, self._own)
         self._begin(self._while_it_lasts(self._beat(who)))
         self._begin(self._while_it_lasts(self._collect()))
         _log.info("this node lives", node=who.node_id, incarnation=who.number)
@@ -166,6 +169,13 @@ class SharedLife:
             return partition
 
         return made
+
+    def owns(self, partition: Partition) -> Awaitable[bool]:
+        """Whether no other node had a partition of this one when this was asked."""
+        assert self._ownership is not None, "its life has not begun"
+        log = partition.log
+        assert isinstance(log, SharedLog), "in a shared store all logs are"
+        return self._ownership.of(log, partition.topic_id, partition.index)
 
     def _may_be_behind(self) -> bool:
         """Whether it was not heard for so long that its place may be taken, or has not looked for as long, so that it

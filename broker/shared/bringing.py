@@ -63,19 +63,24 @@ async def _stretch_at(store: SharedStore, log_id: int, offset: int, name: str) -
         pieces = await store.read(wanted)
     except ObjectLost as lost:
         raise LogDamaged(name, None, offset, str(lost), expected) from lost
-    stretch = Stretch()
-    for one, piece in zip(wanted, pieces, strict=True):
-        try:
-            part = stretch_of([piece])
-        except CorruptRecords as error:
-            reason = f"{error} in {await store.name_of(one.object_id)}"
-            raise LogDamaged(name, None, offset, reason, expected) from error
-        for batch, placed in zip(part.batches, part.placed, strict=True):
-            stretch.append(batch, placed)
+    try:
+        stretch = stretch_of(pieces)
+    except CorruptRecords as error:
+        damaged = next(one for one, piece in zip(wanted, pieces, strict=True) if _is_damaged(piece))
+        reason = f"{error} in {await store.name_of(damaged.object_id)}"
+        raise LogDamaged(name, None, offset, reason, expected) from error
     if not len(stretch) or stretch.placed[-1].last_offset + 1 != expected:
         reason = f"a run is not what was committed in {await store.name_of(wanted[-1].object_id)}"
         raise LogDamaged(name, None, offset, reason, expected)
     return stretch
+
+
+def _is_damaged(piece: bytes) -> bool:
+    try:
+        stretch_of([piece])
+    except CorruptRecords:
+        return True
+    return False
 
 
 class LogSource:

@@ -44,7 +44,11 @@ _WHICH_REQUEST = re.compile(r"Error performing ([A-Z]+) (\w+://[^/ ]+|\S+)\S* in
 
 
 class NotThere(Exception):
-    """There is no such object, or it is shorter than that."""
+    """There is no such object."""
+
+
+class Shorter(NotThere):
+    """There is such an object, and what is wanted of it is not in it."""
 
 
 class Refusal(StoreUnreachable):
@@ -126,7 +130,7 @@ class Bucket:
             found = iter(brought)
         whole = [bytes(next(found)) if size else b"" for _, size in stretches]
         if any(len(one) != size for one, (_, size) in zip(whole, stretches, strict=True)):
-            raise NotThere(f"{self.place}/{name} is shorter than it was")
+            raise Shorter(f"{self.place}/{name} is shorter than it was")
         return whole
 
     async def delete(self, names: Sequence[str]) -> None:
@@ -175,7 +179,7 @@ class Bucket:
             raise Refusal(f"{self.place} refuses these credentials: {_in_short(error)}") from None
         except BaseError as error:
             if name and "InvalidRange" in str(error):
-                raise NotThere(f"{self.place}/{name} is shorter than it was") from None
+                raise Shorter(f"{self.place}/{name} is shorter than it was") from None
             raise _of_another_kind(error, self.place) from None
 
 

@@ -9,8 +9,8 @@ Rule 4. The folder of a cluster in the bucket is called after the cluster, and s
         which bucket it is: no node looks for objects in another.
 Rule 5. A second file has the signature of the last start, which is drawn, and in the database before it is in the
         bucket. A database that does not know it is a copy of the one that does: it would use its names again, and
-        remove what it does not know. It is looked at before a start changes anything and before anything is removed,
-        and written by starts that were let in alone: several may start at the same time.
+        remove what it does not know. It is looked at before a start changes anything and before anything is removed
+        in the bucket, and written by starts that were let in alone: several may start at the same time.
 
     s3://bucket/folder/CLUSTER/cluster            whose this is
     s3://bucket/folder/CLUSTER/start              the last start with its signature
@@ -18,10 +18,11 @@ Rule 5. A second file has the signature of the last start, which is drawn, and i
 """
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from broker.shared.bucket import Bucket, NotThere, Place, Refusal
+from broker.shared.bucket import Bucket, NotThere, Place, Refusal, Shorter
 from broker.shared.connections import Row
 from broker.shared.postgresql import PostgresqlStore
 from broker.shared.small_objects import WHOLE_BYTES, SmallObjects
@@ -77,6 +78,7 @@ class _Start:
 
 
 _START_BYTES = len(_Start(0, "0" * 16).to_bytes())
+_WRITTEN_START = re.compile(rb"\d{10} [0-9a-f]{16}\n")
 
 
 class ObjectsInS3(PostgresqlStore):
@@ -118,10 +120,8 @@ class ObjectsInS3(PostgresqlStore):
         `StoreRefused`, `StoreUnreachable`."""
         whose = f"{self._folder}/{WHOSE}"
         written = f"{self._folder}\n".encode()
-        was_placed = (
-            await self._placed() is not None
-        )  # Asked first: whoever is the first to place writes the file before.
-        if was_placed and await self._bytes_of(whose, len(written)) is None:
+        placed = await self._placed()  # Asked first: whoever is the first to place writes the file before.
+        if placed is not None and await self._bytes_of(whose, len(written)) is None:
             raise StoreRefused(
                 f"objects of cluster {self._folder} lie in {self._place}, and there are none: it is another bucket "
                 "of that name, or they are gone"
@@ -134,9 +134,11 @@ class ObjectsInS3(PostgresqlStore):
         await self._bucket.delete([f"{self._folder}/none"])
 
     async def _bytes_of(self, name: str, size_bytes: int) -> bytes | None:
-        """Of a file that is there or not."""
+        """Of a file that has so many; none of one that has fewer."""
         try:
             (found,) = await self._bucket.get(name, [(0, size_bytes)])
+        except Shorter:
+            return b""
         except NotThere:
             return None
         return found
@@ -164,6 +166,8 @@ class ObjectsInS3(PostgresqlStore):
         found = await self._bytes_of(f"{self._folder}/{LAST_START}", _START_BYTES)
         if found is None:
             return 0
+        if _WRITTEN_START.fullmatch(found) is None:
+            raise StoreRefused(f"{self._place}/{self._folder}/{LAST_START} is not what a start has written there")
         number, sign = found.decode().split()
         last = _Start(int(number), sign)
         row = await self._row(
@@ -240,8 +244,8 @@ class ObjectsInS3(PostgresqlStore):
     # -- removing --------------------------------------------------------------------------------------------
 
     async def collect(self, older_ms: int, limit: int) -> int:
-        await self._check_history()
         removed = await super().collect(older_ms, limit)
+        await self._check_history()
         await self._remove_given_up()
         await self._remove_leaving()
         for row in await self._rows("SELECT life FROM lives_to_sweep($1)", SWEPT_AFTER_MS):

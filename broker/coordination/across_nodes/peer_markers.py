@@ -5,7 +5,7 @@ tries again; the metadata may name another leader by then.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from broker.coordination.across_nodes.denials import Denials
@@ -74,10 +74,10 @@ class SharedMarkerWriter:
             while waiting := self._waiting[leader]:
                 together, self._waiting[leader] = _together(waiting)
                 await self._ask(leader, together)
-        finally:
-            left = self._waiting.pop(leader)
-            for _, _, _, done in left:
-                done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        except Exception:
+            _tell_all(self._waiting.pop(leader), {})
+            raise
+        del self._waiting[leader]
 
     async def _ask(self, leader: int, together: Sequence[Waiting]) -> None:
         answered: dict[tuple[int, str, int], ErrorCode] = {}
@@ -91,9 +91,15 @@ class SharedMarkerWriter:
             self._denials.answered(leader, *answered.values())
         except PeerUnreachable:
             pass
-        finally:
-            for name, partition, marker, done in together:
-                done(answered.get((marker.producer_id, name, partition), ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        except Exception:
+            _tell_all(together, {})
+            raise
+        _tell_all(together, answered)
+
+
+def _tell_all(waiting: Sequence[Waiting], answered: Mapping[tuple[int, str, int], ErrorCode]) -> None:
+    for name, partition, marker, done in waiting:
+        done(answered.get((marker.producer_id, name, partition), ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
 
 def _together(waiting: Sequence[Waiting]) -> tuple[list[Waiting], list[Waiting]]:

@@ -12,8 +12,8 @@ import pytest
 from broker.shared.bucket import Bucket, Place
 from broker.shared.objects_in_s3 import ObjectsInS3
 from protocol.schema import Buffer
-from storage.shared.store import Incarnation, LogChange, StoredRun, Upload
-from tests.shared_store.engines import Engine, SharedPostgresql, engine_called
+from storage.shared.store import Incarnation, LogChange, OwnedLog, StoredRun, Upload
+from tests.shared_store.engines import TOPIC, Engine, SharedPostgresql, engine_called
 from tests.shared_store.objects.s3_server import BUCKET, SECRET, environment
 from tests.shared_store.postgresql_server import PostgresqlServer
 
@@ -55,6 +55,14 @@ class BringingFirst(ObjectsInS3):
     async def collect(self, older_ms: int, limit: int) -> int:
         await self._know_the_cluster()
         return await super().collect(older_ms, limit)
+
+
+async def with_a_log(store: ObjectsInS3) -> tuple[Incarnation, OwnedLog]:
+    """The first node of the cluster `drawn`, and a log that it has."""
+    await store.open()
+    await store.cluster_id(None, "drawn")
+    who = await store.join(1, b"")
+    return who, await store.claim(who, TOPIC, 0, None)
 
 
 class SharedS3(SharedPostgresql):

@@ -8,9 +8,9 @@ import pytest
 
 from broker.shared.objects_in_s3 import ObjectsInS3
 from storage.shared.store import StoreRefused
-from tests.shared_store.engines import LONG_MS, TOPIC, appended, object_of, read_of
+from tests.shared_store.engines import LONG_MS, appended, object_of, read_of
 from tests.shared_store.objects.s3_server import Looking, S3Server
-from tests.shared_store.objects.shared_s3 import SharedS3
+from tests.shared_store.objects.shared_s3 import SharedS3, with_a_log
 from tests.shared_store.postgresql_server import PostgresqlServer
 
 
@@ -21,10 +21,7 @@ def test_what_starts_of_the_lost_database_have_brought_is_swept(
         shared, looking = SharedS3(postgresql, schema, moto.port, kind=ObjectsInS3), Looking(moto.port, schema)
         store = shared.objects
         try:
-            await store.open()
-            await store.cluster_id(None, "drawn")
-            who = await store.join(1, b"")
-            log = await store.claim(who, TOPIC, 0, None)
+            who, log = await with_a_log(store)
             upload = await store.upload(who, object_of(who, 1), [b"0123456789"])
             await store.commit(who, object_of(who, 1), upload, [appended(log, 1)])
             # As the lost database has gone on behind the copy.

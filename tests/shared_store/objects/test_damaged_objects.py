@@ -10,9 +10,9 @@ from broker.shared.objects_in_s3 import ObjectsInS3
 from protocol.records.record import NewRecord, build_batch
 from storage.log import LogDamaged
 from storage.shared.store import LogChange, Run
-from tests.shared_store.engines import TOPIC, object_of
+from tests.shared_store.engines import object_of
 from tests.shared_store.objects.s3_server import BUCKET, Looking, S3Server
-from tests.shared_store.objects.shared_s3 import SharedS3
+from tests.shared_store.objects.shared_s3 import SharedS3, with_a_log
 from tests.shared_store.postgresql_server import PostgresqlServer
 
 BATCH = build_batch([NewRecord(value=b"v" * 100, timestamp_ms=1)])
@@ -26,10 +26,7 @@ def test_a_byte_that_is_wrong_is_said_with_the_name_of_the_object(
         shared, looking = SharedS3(postgresql, schema, moto.port, kind=ObjectsInS3), Looking(moto.port, schema)
         store = shared.objects
         try:
-            await store.open()
-            await store.cluster_id(None, "drawn")
-            who = await store.join(1, b"")
-            log = await store.claim(who, TOPIC, 0, None)
+            who, log = await with_a_log(store)
             change = LogChange(log.log_id, log.owner_epoch, 0, (Run(0, 0, 0, len(BATCH), 1),))
             damaged = BATCH[:-1] + b"w"
             if apart:

@@ -223,11 +223,30 @@ def test_a_copy_that_starts_beside_the_original_ends_it_before_it_removes_anythi
         who = await store.join(1, b"")
         log = await store.claim(who, TOPIC, 0, None)
         await store.commit(who, object_of(who, 1), DATA, [appended(log, 1)])
+        other = await store.claim(who, TOPIC, 1, None)
+        await store.commit(who, object_of(who, 2), DATA, [appended(other, 1)])
         await store.forget(who, TOPIC)
         clusters.looking.put("drawn/start", b"0000000002 00000000deadbeef\n")
         with pytest.raises(StoreRefused, match="start 2 has begun"):
             await store.collect(0, 10)
-        assert len(clusters.looking.names()) == 1
+        assert len(clusters.looking.names()) == 2
+        left = await clusters.postgresql.sql("SELECT FROM object", schema=clusters.schema)
+        assert len(left) == 1, "that is its own; the newest stays"
+
+    tell(story)
+
+
+@pytest.mark.parametrize("written", [b"0000000002 00000000deadbee'\n", b"0000000002 0000\n00deadbeef\n"])
+def test_a_signature_that_no_start_has_written_is_refused(written: bytes, tell: Callable[[Story], None]) -> None:
+    """People are told to type what stands there."""
+
+    async def story(clusters: Clusters) -> None:
+        store = clusters.apart()
+        await opened(store)
+        await store.join(1, b"")
+        clusters.looking.put("drawn/start", written)
+        with pytest.raises(StoreRefused, match="drawn/start is not what a start has written there"):
+            await store.join(1, b"")
 
     tell(story)
 

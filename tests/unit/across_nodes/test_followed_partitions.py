@@ -9,7 +9,12 @@ import pytest
 
 from broker.config.topic_config import TopicConfig
 from broker.coordination.across_nodes import followed_partitions as module
-from broker.coordination.across_nodes.followed_partitions import IDLE_MS, WATCHED_MS, FollowedPartitions
+from broker.coordination.across_nodes.followed_partitions import (
+    EXPIRED_EACH_MS,
+    IDLE_MS,
+    WATCHED_MS,
+    FollowedPartitions,
+)
 from broker.partitions.followed_partition import FollowedPartition
 from broker.process.environment import MonotonicMs, RealEnvironment
 from broker.shared import bringing
@@ -21,7 +26,7 @@ from storage.segments.stamping import stamp
 from storage.shared.memory_store import StoreInMemory
 from storage.shared.read_memory import ReadMemory
 from storage.shared.replacement import runs_of
-from storage.shared.store import FoundLog, Incarnation, LogChange, OwnedLog, StoreUnreachable
+from storage.shared.store import FoundLog, Incarnation, LogChange, OwnedLog, StoredRun, StoreUnreachable
 from tests.unit.across_nodes.rig import ME, OTHER
 from tests.unit.partition.rig import in_transaction
 from tests.unit.storage.batches import batch
@@ -49,6 +54,11 @@ class Store(StoreInMemory):
         self.answers.set()
         self.is_away = False
         self.looks = 0
+        self.is_rewritten = False
+        """What was looked at is another's to take away."""
+
+    async def runs(self, log_id: int, offset: int, limit: int) -> list[StoredRun]:
+        return [] if self.is_rewritten else await super().runs(log_id, offset, limit)
 
     async def look(self, who: Incarnation, topic_id: bytes, index: int, *, with_kept: bool) -> FoundLog | None:
         self.looks += 1
@@ -67,6 +77,7 @@ class World:
         self.topic: Any = SimpleNamespace(name="t", topic_id=TOPIC_ID, config=TopicConfig())
         self.tasks: list[asyncio.Task[None]] = []
         self.silent_ms = SILENT_MS
+        self.expiration_ms = 1 << 40
         self._objects = 0
 
     async def begin(self) -> "World":
@@ -82,7 +93,7 @@ class World:
         def make(**known: Any) -> FollowedPartition:
             return FollowedPartition(
                 now_ms=lambda: 0,
-                producer_expiration_ms=lambda: 1 << 40,
+                producer_expiration_ms=lambda: self.expiration_ms,
                 on_written=lambda _: None,
                 durable_appends=True,
                 **known,
@@ -179,6 +190,7 @@ def test_who_has_seen_more_waits_for_a_look_that_begins_later(monkeypatch: pytes
 def test_a_long_backlog_is_taken_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_partitions, "ENOUGH_BYTES", 1)
     monkeypatch.setattr(bringing, "STRETCH_BYTES", 1)
+    monkeypatch.setattr(module, "TAKEN_AT_ONCE", 1)
 
     async def story(world: World) -> None:
         partition = await world.read_at(0)
@@ -213,6 +225,59 @@ def test_what_begins_later_begins_later_here() -> None:
         partition = await world.read_at(0)
         await world.commit(start_offset=1)
         await world.until(lambda: partition.log_start_offset == 1)
+
+    told(story)
+
+
+def test_a_log_that_is_written_anew_while_it_is_read_is_opened_again() -> None:
+    """Compaction of its owner, or retention: nothing is damaged, and no reader is told so."""
+
+    async def story(world: World) -> None:
+        partition = await world.read_at(0)
+        world.store.is_rewritten = True
+        await world.commit(batch(1))
+        with pytest.raises(OSError, match="was written anew while it was read"):
+            await world.read_at(1)
+        assert partition.discarded
+        world.store.is_rewritten = False
+        assert (await world.read_at(1)).end_offset == 1
+
+    told(story)
+
+
+def test_what_is_away_is_brought_and_where_it_is_gone_nothing_is_damaged() -> None:
+    async def story(world: World) -> None:
+        await world.commit(batch(1))
+        await world.commit(batch(1))
+        partition = await world.read_at(0)
+        partition.shared._here.shrink(2)  # As others have taken its place in memory.
+        away = partition.log.away(0)
+        assert away is not None and partition.read(0, 1 << 20, read_committed=False).records == []
+        await away
+        assert partition.read(0, 1 << 20, read_committed=False).records
+        partition.shared._here.forget_before(2)
+        world.store.is_rewritten = True
+        away = partition.log.away(0)
+        assert away is not None
+        with pytest.raises(OSError, match="the store has no run there"):
+            await away
+        assert partition.read(0, 1 << 20, read_committed=False).records == [], "it is asked for again"
+
+    told(story)
+
+
+def test_producers_that_are_silent_for_long_are_forgotten_here_too() -> None:
+    async def story(world: World) -> None:
+        await world.commit(in_transaction(9, 0, 0))
+        await world.commit(
+            end_transaction_marker(producer_id=9, producer_epoch=0, commit=True, coordinator_epoch=0, timestamp_ms=1)
+        )
+        partition = await world.read_at(2)
+        assert len(partition.derived.producers) == 1
+        world.expiration_ms = 1
+        partition.watch(lambda: None)
+        world.environment.now_ms += EXPIRED_EACH_MS + 1
+        await world.until(lambda: not len(partition.derived.producers))
 
     told(story)
 

@@ -166,3 +166,22 @@ def test_markers_that_are_denied_are_tried_again_and_told_of_once(caplog: pytest
 
     asyncio.run(story())
     assert [vars(one)["fields"] for one in caplog.records] == [{"node": OTHER, "of": "WriteTxnMarkers"}]
+
+
+def test_an_answer_that_nobody_understands_leaves_no_marker_behind() -> None:
+    """A transaction waits for what is told of each: that is tried again, also where asking has failed in itself."""
+
+    async def story() -> None:
+        world = World({0: OTHER, 1: OTHER}, lambda node, request: object())
+        world.peers.gate.clear()
+        world.write(0)
+        await turns()
+        world.write(1)
+        world.peers.gate.set()
+        await turns()
+        assert world.told == [(0, ErrorCode.NOT_LEADER_OR_FOLLOWER), (1, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+        world.write(0)
+        await turns()
+        assert len(world.told) == 3, "and the next is asked for again"
+
+    asyncio.run(story())
