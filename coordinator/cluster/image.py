@@ -158,6 +158,11 @@ class ClusterImage:
         """The nodes that partitions may be given to."""
         return tuple(sorted(node_id for node_id, one in self.brokers.items() if not one.fenced))
 
+    @property
+    def racks(self) -> dict[int, str | None]:
+        """Where each node stands (`broker.rack`)."""
+        return {node_id: one.registration.rack for node_id, one in self.brokers.items()}
+
     def replay(self, offset: int, frame: bytes, timestamp_ms: int = 0) -> None:
         """Take in one record."""
         api_key, version, position = read_metadata_frame(frame)

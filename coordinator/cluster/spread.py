@@ -1,9 +1,12 @@
 """Which node is to lead which partition. Pure: all of it follows from what is there, ties from the ids of nodes.
 
 Rule 1. New partitions are spread topic by topic: no node gets a second one of a topic before every other has one. Of
-        nodes that have as many, the one that leads fewer partitions in all comes first.
+        nodes that have as many, the one that leads fewer partitions in all comes first, and of those that lead as many
+        one of the rack that has fewest of this topic: who loses a rack loses as little of each topic as can be. Racks
+        come last, for Rule 2 would move again what they made uneven.
 Rule 2. What has lost its leader gets one, and nothing else moves unless the totals of two nodes differ by more than
         one. Then as few move as can be, and none twice: who is to have how many is known before the first one moves.
+        Each goes to who has fewest of its topic, and of those to the rack that has.
 """
 
 from collections import Counter
@@ -16,29 +19,40 @@ from coordinator.cluster.leaders import NOBODY, Leaders
 
 _NEVER = 1 << 62
 _NOTHING: Mapping[int, int] = {}
+Rack = str | None
+_NOWHERE: Mapping[int, Rack] = {}
 Move = tuple[TopicImage, int, int]
 """A partition of a topic, and the node that is to lead it."""
 
 
 class Spread:
     """Of the new partitions of one batch, over `living` nodes, whose leaders have `epoch`. `led` says how many
-    partitions each node leads already, and is not changed."""
+    partitions each node leads already, `racks` where nodes stand; neither is changed."""
 
-    def __init__(self, living: Sequence[int], led: Mapping[int, int], epoch: int) -> None:
+    def __init__(
+        self, living: Sequence[int], led: Mapping[int, int], epoch: int, racks: Mapping[int, Rack] = _NOWHERE
+    ) -> None:
         self.epoch = epoch
         self._totals = {node: led.get(node, 0) for node in living}
+        self._racks = {node: racks.get(node) for node in living}
 
     def choose(self, so_far: Leaders) -> Iterator[int]:
         """The leaders of the next partitions of a topic, without end. `so_far` are those of its partitions before."""
         totals = self._totals
         if len(totals) == 1:
             yield from repeat(*totals)
-        have = so_far.count_by_node()
-        order = [(have[node], total, node) for node, total in totals.items()]
-        heapify(order)
+        have = _Have(so_far.nodes(), self._racks)
+        by_rack: dict[Rack, list[tuple[int, int, int]]] = {}
+        for node, total in totals.items():
+            by_rack.setdefault(self._racks[node], []).append((have.node[node], total, node))
+        for order in by_rack.values():
+            heapify(order)
         while True:
+            rack = min(by_rack, key=lambda rack: (by_rack[rack][0][:2], have.rack[rack], by_rack[rack][0][2]))
+            order = by_rack[rack]
             count, _, node = order[0]
             totals[node] += 1
+            have.rack[rack] += 1
             yield node
             heapreplace(order, (count + 1, totals[node], node))
 
@@ -56,6 +70,26 @@ def moves(image: ClusterImage, living: Sequence[int]) -> Iterator[Move]:
     return _Moves(image, living).all() if living else iter(())
 
 
+class _Have:
+    """How many partitions of a topic each node leads, and each rack. Nodes that do not live stand in none."""
+
+    def __init__(self, leaders: Iterable[int], racks: Mapping[int, Rack]) -> None:
+        self.node = Counter(leaders)
+        self.rack = Counter[Rack]()
+        self._racks = racks
+        for node, count in self.node.items():
+            if node in racks:
+                self.rack[racks[node]] += count
+
+    def add(self, node: int, count: int = 1) -> None:
+        self.node[node] += count
+        self.rack[self._racks[node]] += count
+
+    def order(self, node: int) -> tuple[int, int]:
+        """Who comes first gets the next one."""
+        return self.node[node], self.rack[self._racks[node]]
+
+
 class _Moves:
     """Until all of them are taken, `surplus` is how many each node is to give away, `lack` how many it is to get."""
 
@@ -65,6 +99,8 @@ class _Moves:
             node: image.brokers[node].registration.broker_epoch if node in image.brokers else -1 for node in living
         }
         """The epochs of their starts: what they lead under an earlier one was given to a process that is gone."""
+        racks = image.racks
+        self._racks = {node: racks.get(node) for node in living}
         totals = {node: image.led[node] for node in sorted(living)}
         share, over = divmod(sum(image.led.values()), len(totals))
         self._surplus: dict[int, int] = {}
@@ -96,15 +132,15 @@ class _Moves:
         for index in lost:
             if nodes[index] not in self._since:
                 nodes[index] = NOBODY
-        have = Counter(nodes)
+        have = _Have(nodes, self._racks)
         for index in lost:
             node = nodes[index]
             if node == NOBODY or node in self._surplus:
                 if node != NOBODY:
-                    have[node] -= 1
+                    have.add(node, -1)
                     self._take(self._surplus, node)
                 nodes[index] = self._receiver(have)
-                have[nodes[index]] += 1
+                have.add(nodes[index])
                 self._take(self._lack, nodes[index])
             yield topic, index, nodes[index]
         self._moved[topic.topic_id] = {index: nodes[index] for index in lost}
@@ -116,27 +152,27 @@ class _Moves:
             nodes[index] = node
         if self._surplus.keys().isdisjoint(nodes):
             return
-        have, looked_at = Counter(nodes), dict.fromkeys(self._surplus, 0)
+        have, looked_at = _Have(nodes, self._racks), dict.fromkeys(self._surplus, 0)
         while self._surplus:
-            giver = min(self._surplus, key=lambda node: (-have[node], -self._surplus[node], node))
-            if have[giver] < difference:
+            giver = min(self._surplus, key=lambda node: (-have.node[node], -self._surplus[node], node))
+            if have.node[giver] < difference:
                 return
             receiver = self._receiver(have)
-            if have[giver] - have[receiver] < difference:
+            if have.node[giver] - have.node[receiver] < difference:
                 return
             index = nodes.index(giver, looked_at[giver])
             looked_at[giver] = index + 1
             nodes[index] = receiver
             self._moved.setdefault(topic.topic_id, {})[index] = receiver
-            have[giver] -= 1
-            have[receiver] += 1
+            have.add(giver, -1)
+            have.add(receiver)
             self._take(self._surplus, giver)
             self._take(self._lack, receiver)
             yield topic, index, receiver
 
-    def _receiver(self, have: Counter[int]) -> int:
+    def _receiver(self, have: _Have) -> int:
         """Of the nodes that lack some, the one with the fewest of this topic."""
-        return min(self._lack, key=lambda node: (have[node], -self._lack[node], node))
+        return min(self._lack, key=lambda node: (have.order(node), -self._lack[node], node))
 
     @staticmethod
     def _take(counts: dict[int, int], node: int) -> None:

@@ -256,7 +256,7 @@ def spread_of(image: ClusterImage, rules: Rules) -> Spread:
     """How the new partitions of one batch are spread, and under which epoch."""
     if rules.is_alone:
         return Spread((rules.node_id,), {}, rules.leader_epoch)
-    return Spread(image.living, image.led, max(image.epoch, 0))
+    return Spread(image.living, image.led, max(image.epoch, 0), image.racks)
 
 
 def _check_somebody_lives(image: ClusterImage, rules: Rules) -> None:

@@ -15,17 +15,27 @@ from coordinator.cluster.spread import Spread, moves
 
 TOPICS = st.lists(st.lists(st.integers(-1, 6), min_size=1, max_size=9), max_size=9)
 LIVING = st.lists(st.integers(0, 8), min_size=1, max_size=6, unique=True)
-EPOCH = 5
+RACKS = st.dictionaries(st.integers(0, 8), st.sampled_from("ab"))
+NOWHERE: Mapping[int, str] = {}
+EPOCH = 20
 
 
-def image_of(topics: Sequence[Sequence[int]], starts: Mapping[int, int] | None = None) -> ClusterImage:
+def image_of(
+    topics: Sequence[Sequence[int]], starts: Mapping[int, int] | None = None, racks: Mapping[int, str] = NOWHERE
+) -> ClusterImage:
     """Topics with these leaders, and brokers with the epochs of their starts."""
+    starts = starts or {node: place for place, node in enumerate(racks)}
     image = ClusterImage()
     records: list[object] = [
         RegisterBrokerRecord(
-            broker_id=node, incarnation_id=bytes(16), broker_epoch=epoch, end_points=[], features=[], rack=None
+            broker_id=node,
+            incarnation_id=bytes(16),
+            broker_epoch=epoch,
+            end_points=[],
+            features=[],
+            rack=racks.get(node),
         )
-        for node, epoch in sorted((starts or {}).items(), key=lambda one: one[1])
+        for node, epoch in sorted(starts.items(), key=lambda one: one[1])
     ]
     for number, leaders in enumerate(topics):
         topic_id = (number + 1).to_bytes(16, "big")
@@ -71,11 +81,11 @@ def fewest(image: ClusterImage, living: Sequence[int]) -> int:
 
 
 @settings(max_examples=300, deadline=None)
-@given(TOPICS, LIVING)
+@given(TOPICS, LIVING, RACKS)
 def test_everything_is_led_by_who_lives_and_evenly_after_as_few_moves_as_can_be(
-    topics: list[list[int]], living: list[int]
+    topics: list[list[int]], living: list[int], racks: dict[int, str]
 ) -> None:
-    image = image_of(topics)
+    image = image_of(topics, racks=racks)
     least = fewest(image, living)
     assert after(image, living) == least
     have = totals(image, living)
@@ -150,12 +160,12 @@ def test_where_nobody_lives_nothing_moves() -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.integers(1, 9), max_size=9), LIVING, TOPICS)
+@given(st.lists(st.integers(1, 9), max_size=9), LIVING, TOPICS, RACKS)
 def test_new_topics_are_spread_evenly_each_and_in_all(
-    counts: list[int], living: list[int], there: list[list[int]]
+    counts: list[int], living: list[int], there: list[list[int]], racks: dict[int, str]
 ) -> None:
     image = image_of(there)
-    spread, led = Spread(living, image.led, 7), Counter(image.led)
+    spread, led = Spread(living, image.led, 7, racks), Counter(image.led)
     for count in counts:
         chosen = list(islice(spread.choose(Leaders()), count))
         of_topic = Counter(chosen)
@@ -171,6 +181,25 @@ def test_new_topics_are_spread_evenly_each_and_in_all(
 def test_ties_are_decided_by_the_ids_of_nodes() -> None:
     assert list(islice(Spread((3, 1, 2), {}, 0).choose(Leaders()), 5)) == [1, 2, 3, 1, 2]
     assert list(islice(Spread((3, 1, 2), {1: 1}, 0).choose(Leaders()), 5)) == [2, 3, 1, 2, 3]
+
+
+def test_a_topic_is_led_in_every_rack_before_a_second_time_in_one() -> None:
+    racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
+    assert list(islice(Spread((1, 2, 3, 4, 5), {}, 0, racks).choose(Leaders()), 6)) == [1, 3, 5, 2, 4, 5]
+    assert list(islice(Spread((1, 2, 3, 4), {1: 1}, 0, racks).choose(Leaders()), 4)) == [2, 3, 4, 1], "who leads less"
+    so_far = Leaders()
+    so_far.append(2, 0)
+    assert list(islice(Spread((1, 2, 3), {}, 0, racks).choose(so_far), 2)) == [3, 1]
+    assert list(islice(Spread((1, 3), {}, 0, racks).choose(so_far), 2)) == [1, 3], "it has gone, and its partition goes"
+
+
+def test_what_a_node_led_goes_to_the_rack_that_leads_less_of_its_topic() -> None:
+    image = image_of([[3, 2], [3, 4], [4, 1], [1, 3]], racks={1: "b", 2: "b", 3: "a", 4: "a"})
+    assert [(topic.name, index, node) for topic, index, node in moves(image, (1, 2, 4))] == [
+        ("t0", 0, 4),
+        ("t1", 0, 1),
+        ("t3", 1, 2),
+    ]
 
 
 def test_a_topic_grows_where_it_has_fewest() -> None:
