@@ -125,17 +125,25 @@ class Sender:
         flying: deque[tuple[Batch, asyncio.Future[Any] | None]] = deque()
         deadline = self.session.world.scheduler.now + self.give_up_s
         pause = 0.005
+        repeated = ahead = 0
+        """How many are sent once more, and how many behind the first of those are acknowledged: all of them count for
+        what may be in flight, for brokers remember so many batches of a producer."""
         while todo or flying:
-            while todo and len(flying) < self.in_flight and not (flying and self._is_cut_off(flying[-1][1])):
+            most = max(1, self.in_flight - ahead)
+            while todo and len(flying) < most and not (flying and self._is_cut_off(flying[-1][1])):
                 batch = todo.popleft()
                 flying.append((batch, await self._begin(batch)))
             batch, answer = flying.popleft()
             if await self._settle(batch, answer):
+                repeated = max(0, repeated - 1)
+                ahead = ahead if repeated else 0
                 continue
             again = [batch]
             for later, late_answer in flying:
                 if not await self._settle(later, late_answer):
                     again.append(later)
+            ahead += len(flying) + 1 - len(again)
+            repeated = len(again)
             flying.clear()
             # A later batch is refused because an earlier one is missing: only the error of the earliest is meaningful.
             if batch.code and batch.code not in RETRIABLE:

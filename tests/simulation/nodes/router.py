@@ -74,7 +74,7 @@ class Router:
         """Whom to ask, and for what. Raises `ConnectionLost`, `OSError`."""
         if isinstance(request, ListTransactionsRequest):
             return [(node, request) for node in self._nodes]
-        if isinstance(request, FetchRequest) and request.topics:
+        if isinstance(request, FetchRequest):
             return await self._fetched_from(request)
         places = list(_places(request))
         if places:
@@ -83,6 +83,8 @@ class Router:
         return [(await self._coordinator(kind, key) if key else self._any, request)]
 
     async def _fetched_from(self, request: FetchRequest) -> list[Part]:
+        if not request.topics:  # What the session has already.
+            return [(self._any, _with(request, rack_id=self._rack))]
         by_node: dict[int, list[Any]] = {}
         self.asked_near.clear()
         for topic in request.topics:
