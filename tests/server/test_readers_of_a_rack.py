@@ -25,6 +25,7 @@ from tests.harness.confluent import (
     wait_until,
     write,
 )
+from tests.harness.kafka_tools import run_tool
 from tests.harness.together import answer_of
 
 RACKS = {1: "a", 2: "b", 3: "c"}
@@ -147,6 +148,20 @@ def test_kafka_python_reads_everything_in_its_rack(nodes: tallystick.Broker) -> 
     found = [next(reader).value for _ in values]
     reader.close()
     assert sorted(found) == sorted(values)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_java_reads_everything_in_its_rack(nodes: tallystick.Broker, protocol: str) -> None:
+    """It goes to a node of its rack only where that is told of as a replica in sync; of what leads elsewhere it would
+    otherwise read nothing."""
+    make_topic(nodes.bootstrap, "t", 6)
+    values = [b"%d" % number for number in range(60)]
+    write(nodes.bootstrap, "t", values)
+    said = ["--bootstrap-server", nodes.bootstrap, "--topic", "t", "--from-beginning", "--timeout-ms", "60000"]
+    for setting in (f"client.rack={RACKS[2]}", f"group.protocol={protocol}", "isolation.level=read_committed"):
+        said += ["--command-property", setting]
+    done = run_tool("consumer.ConsoleConsumer", *said, "--max-messages", str(len(values)))
+    assert sorted(done.output.encode().split()) == sorted(values), done.errors[-2000:]
 
 
 def test_what_the_leader_has_shown_is_there_at_once(nodes: tallystick.Broker) -> None:
