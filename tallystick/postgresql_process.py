@@ -80,11 +80,13 @@ def _as_whom() -> dict[str, Any]:
 class PostgresqlProcess:
     """One server, which the constructor does not start; `close` it. `of` is another that it is to be a standby of.
 
-    Its port is one that is free when it is started first, unless it is given.
+    Its port is one that is free when it is started first, unless it is given. With `also_at` it listens at this
+    address, too, and trusts whoever is in the networks of this machine.
     """
 
-    def __init__(self, *, port: int = 0, of: "PostgresqlProcess | None" = None) -> None:
+    def __init__(self, *, port: int = 0, also_at: str = "", of: "PostgresqlProcess | None" = None) -> None:
         self.port = port
+        self._also_at = also_at
         self._scratch = Path(tempfile.mkdtemp(prefix="tallystick-postgresql-", dir=_place()))
         self._data = self._scratch / "data"
         self._process: subprocess.Popen[bytes] | None = None
@@ -100,6 +102,9 @@ class PostgresqlProcess:
         where = ["-D", str(self._data), "--no-sync"]
         if of is None:
             self.run("initdb", *where, "-U", "postgres", "--auth=trust", "--wal-segsize=1")
+            if self._also_at:
+                with (self._data / "pg_hba.conf").open("a") as rules:
+                    rules.write("host all all samenet trust\n")
         else:
             place = f"host=127.0.0.1 port={of.port} user=postgres application_name={STANDBY}"
             self.run("pg_basebackup", *where, "-d", place, "-c", "fast", "-R")
@@ -139,6 +144,8 @@ class PostgresqlProcess:
         assert folder is not None
         self.port = self.port or _free_port()
         settings = {**SETTINGS, "port": str(self.port), "unix_socket_directories": str(self._scratch)}
+        if self._also_at:
+            settings["listen_addresses"] += f",{self._also_at}"
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with (self._scratch / "log").open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - PostgreSQL's own program
@@ -166,9 +173,9 @@ class PostgresqlProcess:
                 raise PostgresqlFailed(f"{what}\n{(self._scratch / 'log').read_text()[-4000:]}")
             time.sleep(0.02)
 
-    def follow_with(self, *, port: int = 0) -> "PostgresqlProcess":
+    def follow_with(self, *, port: int = 0, also_at: str = "") -> "PostgresqlProcess":
         """A synchronous standby, which runs."""
-        standby = PostgresqlProcess(port=port, of=self)
+        standby = PostgresqlProcess(port=port, also_at=also_at, of=self)
         try:
             standby.start()
             self.sql(f"ALTER SYSTEM SET synchronous_standby_names = '{STANDBY}'")

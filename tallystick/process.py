@@ -34,7 +34,10 @@ class BrokerProcess:
         self.data = folder / "data"
         self.log = folder / "broker.log"
         self.options = list(options)
+        self.host = "127.0.0.1"
         self.port = port
+        self.prefix: list[str] = []
+        """What its command line begins with, such as `nsenter`; it is to become the broker."""
         self.start_seconds = start_seconds
         self.is_controlled = False
         """Whether the next start hands down a socket, on which `control` asks the broker to fail."""
@@ -161,14 +164,15 @@ class BrokerProcess:
         return self.folder / "ready.http"
 
     def _command(self, ready: Path) -> list[str]:
-        at = ["--host", "127.0.0.1", "--port", str(self.port)]
+        at = ["--host", self.host, "--port", str(self.port)]
         if self.has_tls:
-            at = ["--listeners", f"SSL://127.0.0.1:{self.port}"]
+            at = ["--listeners", f"SSL://{self.host}:{self.port}"]
         where = [*(["--data-dir", str(self.data)] if self.has_data else []), *at]
         if self.has_http:
             where += ["--http", f"127.0.0.1:{self.http_url.rpartition(':')[2] or 0}"]
             where += ["--http-control"] if self.is_controlled else []
-        return [sys.executable, "-m", "tallystick", "serve", *where, "--ready-file", str(ready), *self.options]
+        command = [*self.prefix, sys.executable, "-m", "tallystick", "serve", *where, "--ready-file", str(ready)]
+        return [*command, *self.options]
 
     def _wait_until_ready(self, ready: Path) -> str:
         assert self._process is not None

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -68,9 +69,10 @@ class PostgresqlServer:
         asyncio.run(self.sql(f"DROP SCHEMA {schema} CASCADE"))
         self._process.run("psql", *self._process.reached, "-v", "ON_ERROR_STOP=1", "-q", "-1", told=dumped)
 
-    async def follow_with(self) -> "PostgresqlServer":
+    async def follow_with(self, *, port: int = 0, also_at: str = "") -> "PostgresqlServer":
         """A synchronous standby, which runs."""
-        return PostgresqlServer(await asyncio.to_thread(self._process.follow_with, port=free_port()))
+        follow = partial(self._process.follow_with, port=port or free_port(), also_at=also_at)
+        return PostgresqlServer(await asyncio.to_thread(follow))
 
     async def promote(self) -> None:
         """A standby is the primary when this returns."""

@@ -20,7 +20,7 @@ UNSWEPT = "SELECT FROM incarnation WHERE fenced AND NOT swept"
 
 def wait_until_it_holds_what_is_named(bucket: Versitygw, folder: str, database: Database, schema: str) -> None:
     """And until all that is old was removed. All nodes live, and nobody writes any more."""
-    looking = Looking(bucket.port, folder)
+    looking = Looking(bucket.port, folder, host=bucket.host)
     deadline = time.monotonic() + PATIENCE_S
     while True:
         for statement in GROW_OLD:

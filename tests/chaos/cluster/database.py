@@ -1,5 +1,5 @@
 """PostgreSQL with a synchronous standby, in two places: when the one ends, the other is the primary, and a new standby
-comes into the place that is free."""
+comes into the place that is free. In a network each place has an address, and what ends there does so in silence."""
 
 import asyncio
 import random
@@ -9,6 +9,8 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
+from tallystick.postgresql_process import PostgresqlProcess
+from tests.chaos.cluster.namespaces import DATABASES, Network
 from tests.harness.proxy import CuttingProxy, free_port
 from tests.shared_store.postgresql_server import PostgresqlServer
 
@@ -25,13 +27,16 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 class Database:
     """See the head of this file; `close` it."""
 
-    def __init__(self) -> None:
-        primary = PostgresqlServer()
+    def __init__(self, network: Network | None = None) -> None:
+        self._addresses = ["", ""] if network is None else [network.address(number) for number in DATABASES]
+        self._ports = [free_port() for _ in PLACES]
+        self._to_places = [] if network is None else [network.way(number) for number in DATABASES]
+        primary = PostgresqlServer(PostgresqlProcess(port=self._ports[0], also_at=self._addresses[0]))
         self._in: list[PostgresqlServer | None] = [primary, None]
         self._first = 0
         try:
             run(primary.start())
-            self._in[1] = run(primary.follow_with())
+            self._in[1] = self._standby(1)
         except BaseException:
             self.close()
             raise
@@ -41,6 +46,14 @@ class Database:
         found = self._in[self._first]
         assert found is not None
         return found
+
+    def _standby(self, place: int) -> PostgresqlServer:
+        return run(self.primary.follow_with(port=self._ports[place], also_at=self._addresses[place]))
+
+    @property
+    def hosts(self) -> list[str]:
+        """Of each place, in the network."""
+        return [f"{address}:{port}" for address, port in zip(self._addresses, self._ports, strict=True)]
 
     def ways(self) -> list[CuttingProxy]:
         """A link to each of the two places, for one who uses them; he stops them."""
@@ -53,9 +66,8 @@ class Database:
         return found.port
 
     @staticmethod
-    def url(ways: list[CuttingProxy]) -> str:
-        hosts = ",".join(f"127.0.0.1:{way.port}" for way in ways)
-        return f"postgresql://postgres@{hosts}/postgres?schema={SCHEMA}"
+    def url(hosts: list[str]) -> str:
+        return f"postgresql://postgres@{','.join(hosts)}/postgres?schema={SCHEMA}"
 
     # -- what may happen to it ---------------------------------------------------------------------------------
 
@@ -82,12 +94,16 @@ class Database:
         """Its machine is gone; after a while the standby is promoted, and gets a standby of its own."""
         lost, place = self.primary, self._first
         self._in[place] = None
+        for way in self._to_places[place : place + 1]:
+            way.shut()
         lost.stop(signal.SIGKILL)
         lost.close()
         time.sleep(wait_s)
         self._first = 1 - place
         run(self.primary.promote())
-        self._in[place] = run(self.primary.follow_with())
+        self._in[place] = self._standby(place)
+        for way in self._to_places[place : place + 1]:
+            way.mend()
 
     def close(self) -> None:
         for one in self._in:

@@ -29,10 +29,18 @@ class ClusterChaos(Chaos):
     """One run in one folder."""
 
     def __init__(
-        self, folder: Path, *, seed: int, has_bucket: bool = False, settings: Mapping[str, str] = SETTINGS
+        self,
+        folder: Path,
+        *,
+        seed: int,
+        has_bucket: bool = False,
+        in_namespaces: bool = False,
+        settings: Mapping[str, str] = SETTINGS,
     ) -> None:
         super().__init__(folder, seed=seed, settings={})
-        self.broker: Brokers = Brokers(folder, settings, has_bucket=has_bucket)  # type: ignore[assignment]
+        self.broker: Brokers = Brokers(  # type: ignore[assignment]
+            folder, settings, has_bucket=has_bucket, in_namespaces=in_namespaces
+        )
         self._troubles = Troubles(self.broker, seed)
         self._members: list[dict[str, str]] = []
 

@@ -1,8 +1,9 @@
 """What befalls several nodes, their database, and their bucket.
 
 Nodes are killed, stopped, crashed by armed faults, frozen, cut off from everybody, from the database or from the
-bucket, and their clocks are set forward. The database loses connections, stands still, crashes, and fails over. The
-bucket stands still, and is killed.
+bucket, and their clocks are set forward. In a network they are cut off from one other node or from everything, or
+vanish with their machine, and nobody is told. The database loses connections, stands still, crashes, and fails over.
+The bucket stands still, and is killed.
 """
 
 import random
@@ -14,15 +15,19 @@ from broker.faults.points import POINTS
 from tallystick.control import NotDone
 from tallystick.process import BrokerFailed
 from tests.chaos.cluster.brokers import SESSION_MS, Brokers, Node
+from tests.chaos.cluster.links import Link
 from tests.chaos.forked_broker import is_frozen
 from tests.chaos.nemesis import COMMON, LOSSES, PASSES, REFUSALS, struck_by
-from tests.harness.proxy import CuttingProxy
 from tests.shared_store.objects.s3_server import Versitygw
 
 SHORT_S, LONG_S = 0.3, SESSION_MS / 1000 + 1.5
 """Far less, and more than a node may be silent."""
 LONGER_THAN_A_WRITE_S = 17.0
 """After so long a write into a bucket is made once more, under another name."""
+LONGER_THAN_SILENCE_S = 16.0
+"""After so long a connection to the database that is silent is taken for lost."""
+LONGER_THAN_A_REQUEST_S = 31.0
+"""After so long nodes take their connections to each other for lost."""
 LOOK_S = 0.02
 WITH_A_MOVED_CLOCK = 0.5
 """How many lives have a clock that may be set, and with it asyncio's own loop."""
@@ -50,6 +55,10 @@ class Troubles:
             self._kill_all: 0.5,
             self._set_a_clock: 1.5,
         }
+        if brokers.network is not None:
+            self._whats[self._cut_off_from_another] = 3
+            self._whats[self._cut_off_altogether] = 3
+            self._whats[self._vanish] = 3
         if (bucket := brokers.bucket) is not None:
             self._whats[self._cut_off_from_bucket] = 3
             self._whats[lambda: self._bucket_stands_still(bucket)] = 2
@@ -182,26 +191,42 @@ class Troubles:
     def _cut_off_from_all(self) -> None:
         """Clients and other nodes do not reach it; it reaches them, and the database."""
         one = self._draw.choice(self._brokers.nodes)
-        if self._draw.random() < 0.5:
-            one.to_it.shut()
-        else:
-            requests = self._draw.random() < 0.7
-            one.to_it.stand_still(requests=requests, answers=not requests or self._draw.random() < 0.5)
+        self._cut_off(one.links.to_it)
         self._wait_and_mend(one, "cut off from clients and nodes")
 
     def _cut_off_from_database(self) -> None:
         """It is reached by clients and nodes all the time."""
         one = self._draw.choice(self._brokers.nodes)
-        self._cut_off(one.to_database)
+        self._cut_off(one.links.to_database)
         self._wait_and_mend(one, "cut off from the database")
 
     def _cut_off_from_bucket(self) -> None:
         """It is reached by everybody, and reaches the database."""
         one = self._draw.choice(self._brokers.nodes)
-        self._cut_off(one.to_bucket)
+        self._cut_off(one.links.to_bucket)
         self._wait_and_mend(one, "cut off from the bucket", LONGER_THAN_A_WRITE_S)
 
-    def _cut_off(self, ways: list[CuttingProxy]) -> None:
+    def _cut_off_from_another(self) -> None:
+        """Both are reached by clients, and reach the database."""
+        one = self._draw.choice(self._brokers.nodes)
+        self._cut_off([self._draw.choice(one.links.to_others)])
+        self._wait_and_mend(one, "cut off from another node", LONGER_THAN_A_REQUEST_S)
+
+    def _cut_off_altogether(self) -> None:
+        """It runs, and nothing that it sends arrives, or nothing arrives there."""
+        one = self._draw.choice(self._brokers.nodes)
+        self._cut_off(one.links.to_all)
+        self._wait_and_mend(one, "cut off from everything", LONGER_THAN_A_REQUEST_S)
+
+    def _vanish(self) -> None:
+        """A machine without power: nobody is told that its connections are over, until it is back and has none."""
+        one = self._draw.choice(self._brokers.nodes)
+        for way in one.links.to_all:
+            way.shut()
+        one.process.kill()
+        self._wait_and_mend(one, "vanished", LONGER_THAN_A_REQUEST_S)
+
+    def _cut_off(self, ways: list[Link]) -> None:
         is_shut, requests = self._draw.random() < 0.5, self._draw.random() < 0.7
         answers = not requests or self._draw.random() < 0.5
         for way in ways:
@@ -212,7 +237,8 @@ class Troubles:
 
     def _wait_and_mend(self, one: Node, what: str, *longest_s: float) -> None:
         self.done[what] += 1
-        time.sleep(self._draw.choice((SHORT_S, 1.0, LONG_S, *longest_s)))
+        silent_s = [] if self._brokers.network is None else [LONGER_THAN_SILENCE_S]
+        time.sleep(self._draw.choice((SHORT_S, 1.0, LONG_S, *silent_s, *longest_s)))
         one.mend()
 
     # -- the bucket --------------------------------------------------------------------------------------------

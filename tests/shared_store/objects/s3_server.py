@@ -46,13 +46,13 @@ def started(kind: str) -> S3Server:
     return Moto() if kind == "moto" else Versitygw()
 
 
-def environment(port: int, *, secret: str = SECRET) -> dict[str, str]:
+def environment(port: int, *, secret: str = SECRET, host: str = "127.0.0.1") -> dict[str, str]:
     """What a program is told of a server."""
     return {
         "AWS_ACCESS_KEY_ID": KEY,
         "AWS_SECRET_ACCESS_KEY": secret,
         "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
     }
 
 
@@ -78,7 +78,8 @@ class Moto:
 class Versitygw:
     """A process of its own, which may be killed, and started again over the same files."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self.host = host
         self._folder = Path(tempfile.mkdtemp(prefix="tallystick-s3-"))
         (self._folder / BUCKET).mkdir()
         self.port = free_port()
@@ -88,7 +89,7 @@ class Versitygw:
         program = _versitygw()
         assert program is not None
         self._process = subprocess.Popen(
-            [program, "--port", f"127.0.0.1:{self.port}", "posix", str(self._folder)],
+            [program, "--port", f"{self.host}:{self.port}", "posix", str(self._folder)],
             env=os.environ | {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -96,7 +97,7 @@ class Versitygw:
             start_new_session=True,
         )
         deadline = time.monotonic() + PATIENCE_S
-        while not _answers(self.port):
+        while not _answers(self.host, self.port):
             assert self._process.poll() is None and time.monotonic() < deadline, "versitygw does not answer"
             time.sleep(0.02)
 
@@ -116,9 +117,9 @@ class Versitygw:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _answers(port: int) -> bool:
+def _answers(host: str, port: int) -> bool:
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S).close()
+        socket.create_connection((host, port), timeout=PATIENCE_S).close()
     except OSError:
         return False
     return True
@@ -127,10 +128,10 @@ def _answers(port: int) -> bool:
 class Looking:
     """Somebody who looks at the bucket, and may take from it what he likes."""
 
-    def __init__(self, port: int, folder: str) -> None:
+    def __init__(self, port: int, folder: str, *, host: str = "127.0.0.1") -> None:
         from obstore.store import S3Store
 
-        with mock.patch.dict(os.environ, environment(port)):
+        with mock.patch.dict(os.environ, environment(port, host=host)):
             self._store = S3Store(BUCKET, prefix=folder, client_options={"allow_http": True})
 
     def names(self) -> list[str]:
