@@ -9,10 +9,11 @@ Rule 4. A connection is used when it was greeted: it is one of a primary that ha
 """
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from storage.shared.store import StoreRefused, StoreUnreachable
 
@@ -30,11 +31,14 @@ SILENT_PEER_MS = 15_000
 _PREPARE = """
 SELECT set_config(name, wanted, false) FROM pg_settings JOIN (VALUES
     ('statement_timeout', '0'), ('lock_timeout', '0'), ('transaction_timeout', '0'), ('idle_session_timeout', '0'),
-    ('client_min_messages', 'notice'), ('synchronous_commit', 'on')
+    ('client_min_messages', 'notice'), ('synchronous_commit', 'on'),
+    ('tcp_keepalives_idle', '5'), ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '2'),
+    ('tcp_user_timeout', '15000')
 ) AS ours (name, wanted) USING (name)
 WHERE NOT (name = 'synchronous_commit' AND setting = 'remote_apply')
 """
-"""Whatever the role or the database has: no time limit, never less than durable, and warnings are said (Rule 3)."""
+"""Whatever the role or the database has: no time limit, never less than durable, and warnings are said (Rule 3). A node
+whose machine is gone keeps its connections, and what it has locked, no longer than a server that is gone keeps ours."""
 
 
 class Lost(Exception):
@@ -78,8 +82,25 @@ class Address:
         if not (self.schema.isascii() and self.schema.isidentifier() and self.schema == self.schema.lower()):
             raise StoreRefused(f"{self.schema!r} is no name for a schema: letters in lower case, digits, underscores")
         rest = [(name, value) for name, value in parameters if name != "schema"]
-        self.url = urlunsplit(parts._replace(query=urlencode(rest)))
         self.wants_attributes = any(name == "target_session_attrs" for name, _ in rest)
+        self.urls = _of_each_host(parts, dict(rest))
+        """The one that was reached last is in front."""
+
+
+def _of_each_host(parts: SplitResult, parameters: dict[str, str]) -> list[str]:
+    """The same URL with one host, and its port, of those that it names. As it is, where they do not fit together."""
+    login, at, in_front = parts.netloc.rpartition("@")
+    hosts = (in_front or parameters.get("host", "")).split(",")
+    ports = parameters.get("port", "").split(",")
+    if len(ports) not in (1, len(hosts)):
+        return [urlunsplit(parts._replace(query=urlencode(parameters)))]
+    urls = []
+    for number, host in enumerate(hosts):
+        named = parameters | ({"port": ports[number]} if len(ports) > 1 else {})
+        named |= {"host": host} if "host" in parameters and not in_front else {}
+        netloc = login + at + host if in_front else parts.netloc
+        urls.append(urlunsplit(parts._replace(netloc=netloc, query=urlencode(named))))
+    return urls
 
 
 class Connections:
@@ -189,9 +210,18 @@ async def connect(address: Address) -> Connection:
     """A connection to a server that can be written to. Raises `StoreUnreachable` and `StoreRefused`."""
     if asyncpg is None:
         raise StoreRefused("A store in PostgreSQL needs asyncpg: pip install 'tallystick[postgresql]'.")
+    *others, last = address.urls
+    for url in others:
+        with contextlib.suppress(StoreUnreachable):
+            return await _connected(address, url)
+    return await _connected(address, last)
+
+
+async def _connected(address: Address, url: str) -> Connection:
+    """asyncpg would give all hosts of a URL one time between them: behind one that says nothing none is asked."""
     try:
         connection: Connection = await asyncpg.connect(
-            address.url,
+            url,
             timeout=CONNECT_TIMEOUT_S,
             server_settings={
                 "search_path": address.schema,
@@ -209,6 +239,7 @@ async def connect(address: Address) -> Connection:
     except BaseException as error:
         connection.terminate()
         raise translated(error, was_sent=False) from error
+    address.urls.sort(key=lambda one: one != url)
     return connection
 
 

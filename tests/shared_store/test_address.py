@@ -5,10 +5,12 @@ import asyncio
 import pytest
 
 from broker.config.broker_config import BrokerConfig, ConfigError
+from broker.shared import connections
 from broker.shared.connections import Address, connect
 from broker.shared.engines import store_of
 from coordinator.cluster.keys.config_keys import BROKER_KEYS
 from storage.shared.store import StoreRefused
+from tests.shared_store.postgresql_server import PostgresqlServer
 
 
 @pytest.mark.parametrize(
@@ -41,6 +43,48 @@ def test_a_port_that_is_no_number_is_refused_and_not_said(url: str) -> None:
     with pytest.raises(StoreRefused) as refused:
         asyncio.run(connect(Address(url)))
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "each"),
+    [
+        ("postgresql://me@h1:5432,h2:5433,h3/d", ["me@h1:5432/d", "me@h2:5433/d", "me@h3/d"]),
+        (
+            "postgresql://me:a%2Cb@h1,[::1]:2/d?sslmode=disable",
+            ["me:a%2Cb@h1/d?sslmode=disable", "me:a%2Cb@[::1]:2/d?sslmode=disable"],
+        ),
+        ("postgresql://h1,h2/d?port=1,2&schema=s", ["h1/d?port=1", "h2/d?port=2"]),
+        ("postgresql://h1,h2/d?port=1", ["h1/d?port=1", "h2/d?port=1"]),
+        ("postgresql://me@/d?host=h1,h2&port=1,2", ["me@/d?host=h1&port=1", "me@/d?host=h2&port=2"]),
+        ("postgresql://h1,h2/d?port=1,2,3", ["h1,h2/d?port=1%2C2%2C3"]),
+    ],
+)
+def test_each_host_has_an_address_of_its_own(url: str, each: list[str]) -> None:
+    assert Address(url).urls == [f"postgresql://{one}" for one in each]
+
+
+def test_behind_a_host_that_says_nothing_the_next_one_is_asked(
+    postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine without power refuses nobody: who waited for it would not find the one that took its place. The one
+    that answered is asked first from then on."""
+    pytest.importorskip("asyncpg")
+    monkeypatch.setattr(connections, "CONNECT_TIMEOUT_S", 2.0)
+
+    async def story() -> None:
+        asked: list[asyncio.StreamWriter] = []
+        async with await asyncio.start_server(lambda _, writer: asked.append(writer), "127.0.0.1", 0) as silent:
+            port = silent.sockets[0].getsockname()[1]
+            address = Address(f"postgresql://postgres@127.0.0.1:{port},{postgresql.host}/postgres?sslmode=disable")
+            for _ in range(2):
+                connection = await connect(address)
+                assert [row["one"] for row in await connection.fetch("SELECT 1 AS one")] == [1]
+                connection.terminate()
+                assert len(asked) == 1
+            for writer in asked:
+                writer.close()
+
+    asyncio.run(story())
 
 
 def test_clients_that_ask_for_the_settings_are_not_shown_it() -> None:

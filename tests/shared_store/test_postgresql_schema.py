@@ -227,6 +227,19 @@ def test_what_a_role_was_given_makes_no_commit_unsafe(postgresql: PostgresqlServ
     tell(postgresql.url(schema), story)
 
 
+def test_the_server_gives_up_a_node_whose_machine_is_gone(postgresql: PostgresqlServer, schema: str) -> None:
+    """Nobody tells it, and by default it asks after two hours: until then what such nodes had is nobody else's."""
+
+    async def story(store: PostgresqlStore) -> None:
+        await store.open()
+        for pool in (store._commits, store._heartbeats, store._readers, store._others):
+            for name, value in {"keepalives_idle": "5", "keepalives_interval": "5", "user_timeout": "15000"}.items():
+                row = (await pool.ask(f"SELECT setting FROM pg_settings WHERE name = 'tcp_{name}'"))[0]
+                assert row["setting"] == value
+
+    tell(postgresql.url(schema), story)
+
+
 def test_without_asyncpg_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(store: PostgresqlStore) -> None:
         with pytest.raises(StoreRefused, match=r"needs asyncpg: pip install 'tallystick\[postgresql\]'\."):
