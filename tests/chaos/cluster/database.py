@@ -90,8 +90,9 @@ class Database:
         """As after a loss of power: it recovers, and goes on."""
         run(self.primary.restart())
 
-    def fail_over(self, wait_s: float) -> None:
-        """Its machine is gone; after a while the standby is promoted, and gets a standby of its own."""
+    def fail_over(self, wait_s: float, dark_s: float = 0.0) -> None:
+        """Its machine is gone; after a while the standby is promoted, and gets a standby of its own. In a network that is
+        reached after `dark_s`; until then nothing in its place says anything."""
         lost, place = self.primary, self._first
         self._in[place] = None
         for way in self._to_places[place : place + 1]:
@@ -103,6 +104,7 @@ class Database:
         run(self.primary.promote())
         self._in[place] = self._standby(place)
         for way in self._to_places[place : place + 1]:
+            time.sleep(dark_s)
             way.mend()
 
     def close(self) -> None:

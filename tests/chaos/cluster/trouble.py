@@ -274,4 +274,5 @@ class Troubles:
 
     def _fail_over(self) -> None:
         self.done["the database: failed over"] += 1
-        self._brokers.database.fail_over(self._draw.choice((0.0, SHORT_S, LONG_S)))
+        wait_s, dark_s = self._draw.choice((0.0, SHORT_S, LONG_S)), self._draw.choice((0.0, LONGER_THAN_A_REQUEST_S))
+        self._brokers.database.fail_over(wait_s, dark_s)
