@@ -91,8 +91,8 @@ class Database:
         run(self.primary.restart())
 
     def fail_over(self, wait_s: float, dark_s: float = 0.0) -> None:
-        """Its machine is gone; after a while the standby is promoted, and gets a standby of its own. In a network that is
-        reached after `dark_s`; until then nothing in its place says anything."""
+        """Its machine is gone; after a while the standby is promoted, and gets a standby of its own. In a network this
+        one is reached after `dark_s`."""
         lost, place = self.primary, self._first
         self._in[place] = None
         for way in self._to_places[place : place + 1]:
