@@ -5,6 +5,7 @@ die of exceptions of their library. One that was silent for long is killed, as i
 place; that one has to get on, or the brokers are to blame. How often it happened is in the report.
 """
 
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.chaos.run import SETTINGS, Chaos, Report, Trouble, offsets_of_the_las
 from tests.histories.checker import Verdict
 from tests.histories.operation import Operation
 
+FENCED = re.compile(r"stopped, because storage failed: incarnation \d+ of node \d+ is over\s*$")
 A_BUG = "Traceback (most recent call last)"
 SILENT_S = 75.0
 """Longer than any trouble lasts, and than a client may take to find its way again."""
@@ -49,8 +51,13 @@ class ClusterChaos(Chaos):
         return self.run(seconds, members, self._troubles)
 
     def end(self, nemesis: Trouble) -> None:
-        """What is not to be in the bucket is removed from it before everything is read."""
+        """What is not to be in the bucket is removed from it before everything is read. A machine with much to do may
+        have kept a node silent for its session; it is asked like the others."""
         super().end(nemesis)
+        ended = [one.process.log_end() for one in self.broker.nodes if not one.process.running]
+        self.violations += [f"a node ended though everything healed: {log}" for log in ended if not FENCED.search(log)]
+        self._troubles.done["fenced after everything healed"] += len(ended)
+        self.broker.start()
         if self.broker.bucket is not None:
             wait_until_it_holds_what_is_named(self.broker.bucket, FOLDER, self.broker.database, SCHEMA)
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.cluster import namespaces
 from tests.chaos.cluster.run import ClusterChaos
 from tests.chaos.test_chaos import member
 from tests.shared_store.objects import s3_server
@@ -13,13 +14,15 @@ SECONDS = 12.0
 
 
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-@pytest.mark.parametrize("has_bucket", [False, True], ids=["database", "bucket"])
-def test_a_short_run_of_three_nodes_without_an_anomaly(tmp_path: Path, has_bucket: bool) -> None:
-    if has_bucket and (reason := s3_server.why_not("versitygw")) is not None:
+@pytest.mark.parametrize("kind", ["database", "bucket", "namespaces"])
+def test_a_short_run_of_three_nodes_without_an_anomaly(tmp_path: Path, kind: str) -> None:
+    reasons = {"bucket": lambda: s3_server.why_not("versitygw"), "namespaces": namespaces.why_not}
+    if (reason := reasons.get(kind, lambda: None)()) is not None:
         pytest.skip(reason)
     crew = [member("transactional", "librdkafka"), member("transactional", "aiokafka")]
     crew += [member("idempotent", "librdkafka"), member("reader", "aiokafka")]
-    report = ClusterChaos(tmp_path / "run", seed=7, has_bucket=has_bucket).befall(SECONDS, crew)
+    chaos = ClusterChaos(tmp_path / "run", seed=7, has_bucket=kind == "bucket", in_namespaces=kind == "namespaces")
+    report = chaos.befall(SECONDS, crew)
     print(report)
     assert report.violations == []
     assert report.records and sum(report.committed.values())
