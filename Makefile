@@ -171,7 +171,7 @@ power-cuts: install ## A file system shut down under load, mounted again, looked
 	@TALLYSTICK_POWER_CUTS=whole $(BIN)/python -m pytest -n 2 tests/simulation/test_replaying.py
 	@$(BIN)/python -m tests.chaos.power_cuts --rounds $(or $(ROUNDS),20) $(ARGS)
 
-cluster-chaos: install jars-kafka ## Three nodes over PostgreSQL with a standby, all of which fail under real clients (MINUTES=10 ARGS="--seed 7", with records in a bucket ARGS="--bucket")
+cluster-chaos: install jars-kafka ## Three nodes over PostgreSQL with a standby, all of which fail under real clients (MINUTES=10 ARGS="--seed 7", with records in a bucket ARGS="--bucket", in network namespaces ARGS="--namespaces")
 	@$(BIN)/python -m tests.chaos.cluster --minutes $(or $(MINUTES),10) $(ARGS)
 
 oracle-chaos: install jars-kafka ## The same on Apache Kafka, as a control (MINUTES=10 ARGS="--seed 7")

@@ -279,5 +279,6 @@ def translated(error: BaseException, *, was_sent: bool) -> BaseException:
             "the name or the password that has to be written as %XX."
         )
     if isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError | asyncpg.InternalClientError | OSError):
-        return Lost(str(error)) if was_sent else StoreUnreachable(f"PostgreSQL: {error}")
+        said = str(error) or "it does not answer"  # A time that is over has no words.
+        return Lost(said) if was_sent else StoreUnreachable(f"PostgreSQL: {said}")
     return error

@@ -9,7 +9,7 @@ from broker.shared import connections
 from broker.shared.connections import Address, connect
 from broker.shared.engines import store_of
 from coordinator.cluster.keys.config_keys import BROKER_KEYS
-from storage.shared.store import StoreRefused
+from storage.shared.store import StoreRefused, StoreUnreachable
 from tests.shared_store.postgresql_server import PostgresqlServer
 
 
@@ -81,6 +81,8 @@ def test_behind_a_host_that_says_nothing_the_next_one_is_asked(
                 assert [row["one"] for row in await connection.fetch("SELECT 1 AS one")] == [1]
                 connection.terminate()
                 assert len(asked) == 1
+            with pytest.raises(StoreUnreachable, match="it does not answer"):
+                await connect(Address(f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=disable"))
             for writer in asked:
                 writer.close()
 

@@ -56,7 +56,7 @@ class ClusterChaos(Chaos):
         super().end(nemesis)
         ended = [one.process.log_end() for one in self.broker.nodes if not one.process.running]
         self.violations += [f"a node ended though everything healed: {log}" for log in ended if not FENCED.search(log)]
-        self._troubles.done["fenced after everything healed"] += len(ended)
+        self._troubles.done.update(["fenced after everything healed"] * len(ended))
         self.broker.start()
         if self.broker.bucket is not None:
             wait_until_it_holds_what_is_named(self.broker.bucket, FOLDER, self.broker.database, SCHEMA)
