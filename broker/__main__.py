@@ -206,8 +206,12 @@ async def _serve(
     traced = None if traces is None else traces.waiting.take
     store = store_of(config)
     node = Node(config, environment, on_failure=lambda _: stop.set(), faults=faults, traced=traced, store=store)
-    if await reached_store(node, stop):
-        await _serve_as(node, environment, ready_file, control, (stop, hurry), traces)
+    try:
+        if await reached_store(node, stop):
+            await _serve_as(node, environment, ready_file, control, (stop, hurry), traces)
+    finally:
+        if store is not None:  # What is under way in it must be let go: to cancel it would ask for it to be cancelled.
+            await store.close()
     return node.failure
 
 

@@ -9,13 +9,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from tallystick.process import PACKAGES, BrokerProcess
 from tests.harness.http import ask
+from tests.harness.proxy import CuttingProxy, free_port
 from tests.shared_store.postgresql_server import PostgresqlServer, why_not
 
 PATIENCE_S = 60.0
+HELD_UP = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%commit_object(%'"
 
 
 def until(happened: Callable[[], bool], what: str) -> None:
@@ -46,6 +49,43 @@ def test_a_second_signal_ends_a_broker_whose_database_is_away(tmp_path: Path) ->
     finally:
         broker.close()
         server.close()
+
+
+def test_a_broker_that_ends_does_not_ask_for_its_commit_to_be_cancelled(
+    postgresql: PostgresqlServer, schema: str, tmp_path: Path
+) -> None:
+    """PostgreSQL would say that it was made, though the standby may not have it. Who asks for that, connects anew."""
+    connected: list[int] = []
+
+    def target() -> int:
+        connected.append(postgresql.port)
+        return postgresql.port
+
+    way = CuttingProxy(free_port(), target).start()
+    url = f"postgresql://postgres@{way.bootstrap}/postgres?schema={schema}&sslmode=disable"
+    broker = BrokerProcess(tmp_path, options=["--store", url])
+
+    async def story() -> None:
+        holding = await postgresql.connect(schema)
+        try:
+            await holding.transaction().start()
+            await holding.fetch("SELECT FROM log FOR UPDATE")
+            os.kill(broker.pid, signal.SIGTERM)
+            await postgresql.wait_until(HELD_UP, schema=schema)
+            before = len(connected)
+            os.kill(broker.pid, signal.SIGTERM)
+            until(lambda: not broker.running, "the second signal ends it")
+            await (await asyncpg.connect(url.replace(f"schema={schema}&", ""))).close()  # Connections are taken in turn.
+            assert len(connected) == before + 1
+        finally:
+            holding.terminate()
+
+    try:
+        broker.start()
+        asyncio.run(story())
+    finally:
+        broker.close()
+        way.stop()
 
 
 def test_a_broker_that_hears_nothing_of_its_database_is_not_ready(tmp_path: Path) -> None:
