@@ -7,7 +7,8 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.errors import IllegalOperation, KafkaError, ProducerFenced
+from aiokafka.errors import IllegalOperation, KafkaError, NotCoordinatorForGroupError, ProducerFenced, for_code
+from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import TopicPartition
 
 from tests.chaos.drivers.driver import FATAL, MOST_RECORDS, Failed, Place
@@ -101,6 +102,7 @@ class Joined:
 
         async def start() -> Any:
             consumer = await _consumer(bootstrap, places, group)
+            _heed_errors_of_the_group(consumer._coordinator)
             for place in places:
                 offset = await consumer.committed(TopicPartition(*place)) or 0
                 consumer.seek(TopicPartition(*place), offset)
@@ -140,6 +142,23 @@ async def _consumer(bootstrap: str, places: list[Place], group: str | None = Non
     await consumer.start()
     consumer.assign([TopicPartition(*place) for place in places])
     return consumer
+
+
+def _heed_errors_of_the_group(coordinator: Any) -> None:
+    """aiokafka (0.14) looks for errors of partitions alone: of a coordinator that loads, or is none any more, it takes
+    the answer for "nothing is committed", and would begin anew."""
+    send = coordinator._send_req
+
+    async def sent(request: Any) -> Any:
+        response = await send(request)
+        if response.API_KEY == OffsetFetchRequest.API_KEY and getattr(response, "error_code", 0):
+            error = for_code(response.error_code)()
+            if isinstance(error, NotCoordinatorForGroupError):
+                coordinator.coordinator_dead()
+            raise error
+        return response
+
+    coordinator._send_req = sent
 
 
 def _records(found: Mapping[TopicPartition, Any]) -> list[tuple[Place, int, bytes]]:
