@@ -75,7 +75,7 @@ def test_a_broker_that_ends_does_not_ask_for_its_commit_to_be_cancelled(
             before = len(connected)
             os.kill(broker.pid, signal.SIGTERM)
             until(lambda: not broker.running, "the second signal ends it")
-            await (await asyncpg.connect(url.replace(f"schema={schema}&", ""))).close()  # Connections are taken in turn.
+            await (await asyncpg.connect(url.replace(f"schema={schema}&", ""))).close()
             assert len(connected) == before + 1
         finally:
             holding.terminate()
