@@ -49,6 +49,12 @@ _SIGNATURE = "INSERT INTO signature VALUES (left(md5(gen_random_uuid()::text), 1
 _STILL_HELD = "SELECT 1 AS it FROM object WHERE object_id = $1 AND live_runs > 0"
 _UPLOAD_OF = "SELECT upload_id FROM object WHERE object_id = $1"
 _LEAVING = "SELECT upload FROM uploads_leaving($1)"
+_LEFT = """
+DELETE FROM leaving WHERE upload_id IN (
+    SELECT upload_id FROM leaving WHERE upload_id = ANY ($1::bigint[]) ORDER BY upload_id FOR UPDATE SKIP LOCKED
+)
+"""
+"""Another may remove the same: who waits for nobody waits in no circle."""
 _NAMED = """
 SELECT upload_id FROM object WHERE upload_id = ANY ($1::bigint[])
 UNION ALL SELECT upload_id FROM leaving WHERE upload_id = ANY ($1::bigint[])
@@ -262,7 +268,7 @@ class ObjectsInS3(PostgresqlStore):
         """Rule 3."""
         while leaving := [row["upload"] for row in await self._rows(_LEAVING, REMOVED_AT_ONCE)]:
             await self._bucket.delete([self._name(upload_id) for upload_id in leaving])
-            await self._rows("DELETE FROM leaving WHERE upload_id = ANY ($1::bigint[])", leaving)
+            await self._rows(_LEFT, leaving)
 
     async def _sweep(self, number: int) -> None:
         """Rule 2, for a life that is over."""

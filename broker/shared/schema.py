@@ -13,6 +13,7 @@ Rule 4. Whoever answers from what it found has written something in the same tra
 
 from broker.shared.schema_members import MEMBERS
 from broker.shared.schema_objects import OBJECTS
+from broker.shared.schema_releases import RELEASES
 
 _TABLES = """
 CREATE TABLE cluster (
@@ -280,5 +281,5 @@ END $$;
 CREATE INDEX given_up ON object (object_id) WHERE refused IS NULL;
 """
 
-MIGRATIONS = (_TABLES + _NODES + _LOGS + _COMMITS, MEMBERS, OBJECTS)
+MIGRATIONS = (_TABLES + _NODES + _LOGS + _COMMITS, MEMBERS, OBJECTS, RELEASES)
 """Each makes the next version of what the one before it left; the first, of nothing. None is ever changed."""

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from broker.shared.postgresql import PostgresqlStore
-from storage.shared.store import Fenced, Incarnation
-from tests.shared_store.engines import LONG_MS, TOPIC, SharedPostgresql, object_of
+from storage.shared.store import Fenced, Incarnation, LogChange
+from tests.shared_store.engines import LONG_MS, TOPIC, SharedPostgresql, appended, object_of, stretch, trimmed
 from tests.shared_store.postgresql_server import PostgresqlServer
 
 WAITING = """
@@ -199,6 +199,34 @@ async def live(store: PostgresqlStore, node_id: int, over: set[Incarnation], see
             fenced += 1
             who = await store.join(node_id, b"")
     return fenced, commits
+
+
+def test_commits_that_let_go_of_the_same_objects_wait_in_no_circle(postgresql: PostgresqlServer, schema: str) -> None:
+    """One replaces a run of the second object and forgets one of the first, the other forgets those of both: it waits
+    for the first object already when the one begins."""
+
+    async def story(shared: SharedPostgresql, beside: Any) -> None:
+        store, other = shared.store, await shared.another_node()
+        who, whose_other = await store.join(1, b""), await other.join(2, b"")
+        objects = [object_of(who, number) for number in (1, 2)]
+        mine, others = [await store.claim(who, TOPIC, index, None) for index in (0, 1)]
+        for base, made in enumerate(objects):
+            both = [appended(log, 1, at=base) for log in (mine, others)]
+            assert await store.commit(who, made, [b"0123456789"], both) == frozenset()
+        others = await other.claim(whose_other, TOPIC, 1, None)
+
+        await beside.execute(f"SELECT FROM object WHERE object_id = {objects[0]} FOR UPDATE")
+        forgets = begun(other.commit(whose_other, object_of(whose_other, 1), [], [trimmed(others, 2, 2)]))
+        await postgresql.wait_until(WAITING, "%commit_object(%", 1)
+        replaces = LogChange(mine.log_id, mine.owner_epoch, 2, (), 1, 1, None, (1, 1), (stretch(1),))
+        one = begun(store.commit(who, object_of(who, 3), [b"0123456789"], [replaces]))
+        await postgresql.wait_until(WAITING, "%commit_object(%", 2)
+        await beside.execute("ROLLBACK")
+        assert await forgets == await one == frozenset()
+        left = await postgresql.sql("SELECT object_id FROM object WHERE live_runs > 0", schema=schema)
+        assert [row["object_id"] for row in left] == [object_of(who, 3)]
+
+    tell(postgresql, schema, story)
 
 
 async def listeners(shared: SharedPostgresql, count: int) -> list[int]:
