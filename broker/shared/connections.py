@@ -6,11 +6,16 @@ Rule 2. A statement whose answer is lost is `Lost`: nobody knows what became of 
         was never done.
 Rule 3. A warning of the server is an answer lost, too: it says that the standby was not waited for.
 Rule 4. A connection is used when it was greeted: it is one of a primary that has what was acknowledged.
+Rule 5. A connection is one session of the server, for as long as it lasts. A pooler gives what stands between two
+        transactions to others: statements that were prepared, what was set (Rule 3's warnings among it), who listens.
+        None is taken, for nobody can ask one how it is set up.
 """
 
 import asyncio
 import contextlib
+import os
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
@@ -27,6 +32,8 @@ CONNECT_TIMEOUT_S = 5
 """For each server that the URL names."""
 SILENT_PEER_MS = 15_000
 """A host that is gone says nothing: this long, and the connection is taken for lost."""
+FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
+"""What an address may name."""
 
 _PREPARE = """
 SELECT set_config(name, wanted, false) FROM pg_settings JOIN (VALUES
@@ -39,6 +46,13 @@ WHERE NOT (name = 'synchronous_commit' AND setting = 'remote_apply')
 """
 """Whatever the role or the database has: no time limit, never less than durable, and warnings are said (Rule 3). A node
 whose machine is gone keeps its connections, and what it has locked, no longer than a server that is gone keeps ours."""
+
+_POOLED = (
+    "A pooler (PgBouncer, for one) stands between this node and PostgreSQL: a node keeps its few sessions, and they "
+    "have to be its own. Give it the address of the database itself."
+)
+_OF_POOLERS = "startup parameter"
+"""What PgBouncer says of settings that it does not know."""
 
 
 class Lost(Exception):
@@ -70,6 +84,8 @@ class Connection(Protocol):
 
     def terminate(self) -> None: ...
 
+    def get_server_pid(self) -> int: ...
+
 
 class Address:
     """A database as a URL of libpq names it; `schema` among its parameters is ours."""
@@ -82,6 +98,9 @@ class Address:
         if not (self.schema.isascii() and self.schema.isidentifier() and self.schema == self.schema.lower()):
             raise StoreRefused(f"{self.schema!r} is no name for a schema: letters in lower case, digits, underscores")
         rest = [(name, value) for name, value in parameters if name != "schema"]
+        for name, path in rest:
+            if name in FILES and not os.access(path, os.R_OK):
+                raise StoreRefused(f"{name} in the address of the database: there is no file {path!r} to be read")
         self.wants_attributes = any(name == "target_session_attrs" for name, _ in rest)
         self.urls = _of_each_host(parts, dict(rest))
         """The one that was reached last is in front."""
@@ -235,12 +254,21 @@ async def _connected(address: Address, url: str) -> Connection:
         raise translated(error, was_sent=False) from error
     try:
         _notice_silent_peers(connection)
+        await _check_session(connection)
         await connection.fetch(_PREPARE)
     except BaseException as error:
         connection.terminate()
         raise translated(error, was_sent=False) from error
     address.urls.sort(key=lambda one: one != url)
     return connection
+
+
+async def _check_session(connection: Connection) -> None:
+    """Rule 5: who serves it is who has said so when it was made. Asked without preparing anything. Raises
+    `StoreRefused`."""
+    answered = await connection.execute(f"SELECT WHERE pg_backend_pid() = {connection.get_server_pid()}")
+    if answered != "SELECT 1":
+        raise StoreRefused(_POOLED)
 
 
 def _notice_silent_peers(connection: Connection) -> None:
@@ -266,12 +294,16 @@ def translated(error: BaseException, *, was_sent: bool) -> BaseException:
         if code[:2] in ("25", "40", "53", "55", "57", "58"):
             return StoreUnreachable(str(error))
         return StoreRefused(f"PostgreSQL: {error}")
+    if isinstance(error, asyncpg.ProtocolViolationError) and _OF_POOLERS in str(error):
+        return StoreRefused(_POOLED)
     if isinstance(error, asyncpg.PostgresError) and str(error.sqlstate)[:2] in ("28", "3D", "42"):
         return StoreRefused(f"PostgreSQL: {error}")
     if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError) and was_sent:
         return Broken(str(error))  # an argument that cannot be encoded
     if isinstance(error, asyncpg.exceptions.ClientConfigurationError):
         return StoreRefused(f"PostgreSQL: {error}")
+    if not was_sent and (said := _said_of_tls(error)) is not None:
+        return StoreRefused(said)
     if isinstance(error, ValueError) and not was_sent:
         # What is wrong may be a piece of a password: it is not said.
         return StoreRefused(
@@ -282,3 +314,21 @@ def translated(error: BaseException, *, was_sent: bool) -> BaseException:
         said = str(error) or "it does not answer"  # A time that is over has no words.
         return Lost(said) if was_sent else StoreUnreachable(f"PostgreSQL: {said}")
     return error
+
+
+def _said_of_tls(error: Exception) -> str | None:
+    """What somebody has to mend before the two may speak; None where it is something else."""
+    if isinstance(error, ConnectionError) and "rejected SSL upgrade" in str(error):
+        return "The database speaks no TLS, and the address of the database (sslmode) wants it."
+    # The server looks at our certificate when its own side of the handshake is over.
+    cause = error.__cause__ if isinstance(error, asyncpg.ConnectionDoesNotExistError) else error
+    if not isinstance(cause, ssl.SSLError):
+        return None
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"The certificate of the database is refused (sslmode, sslrootcert): {cause.verify_message}"
+    reason = str(cause.reason)
+    if cause.library == "X509":
+        return f"What the address of the database names as sslrootcert, sslcert or sslkey cannot be used: {reason}"
+    if "CERTIFICATE" in reason or "UNKNOWN_CA" in reason:
+        return f"The database refuses the certificate of this node (sslcert): {reason}"
+    return None
