@@ -84,6 +84,8 @@ class _Start:
 
 
 _START_BYTES = len(_Start(0, "0" * 16).to_bytes())
+_UPLOAD = re.compile("[0-9a-f]{8}")
+"""What else lies in a folder was laid there by somebody else, or is the folder itself, which some stores list."""
 _WRITTEN_START = re.compile(rb"\d{10} [0-9a-f]{16}\n")
 
 
@@ -272,8 +274,10 @@ class ObjectsInS3(PostgresqlStore):
 
     async def _sweep(self, number: int) -> None:
         """Rule 2, for a life that is over."""
-        async for names in self._bucket.names(f"{self._folder}/{number:08x}"):
-            found = {number << 32 | int(name.rpartition("/")[2], 16): name for name in names}
+        folder = f"{self._folder}/{number:08x}"
+        async for names in self._bucket.names(folder):
+            brought = [name for name in names if _UPLOAD.fullmatch(name.removeprefix(f"{folder}/"))]
+            found = {number << 32 | int(name[-8:], 16): name for name in brought}
             named = {row["upload_id"] for row in await self._rows(_NAMED, list(found))}
             await self._bucket.delete([name for upload_id, name in found.items() if upload_id not in named])
         await self._rows("UPDATE incarnation SET swept = true WHERE number = $1", number)

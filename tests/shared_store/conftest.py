@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -47,9 +48,15 @@ def versitygw() -> Iterator[s3_server.S3Server]:
     yield from _s3("versitygw")
 
 
+@pytest.fixture(scope="session")
+def another() -> Iterator[s3_server.S3Server]:
+    yield from _s3("another")
+
+
 @pytest.fixture
 def schema() -> str:
-    return f"test_{next(_numbers)}"
+    """A folder of a bucket has its name, too, and a bucket may be that of several processes, and of earlier runs."""
+    return f"test_{os.getpid()}_{next(_numbers)}"
 
 
 @pytest.fixture(params=ENGINES)

@@ -10,10 +10,11 @@ import pytest
 from broker.shared.postgresql import PostgresqlStore
 from storage.shared.memory_store import StoreInMemory
 from storage.shared.store import Incarnation, LogChange, OwnedLog, Run, SharedStore, StoredRun
+from tests.shared_store.objects.s3_server import SERVERS
 from tests.shared_store.postgresql_server import PostgresqlServer, why_not
 
-ENGINES = ("model", "postgresql", "moto", "versitygw")
-"""The last two are servers of buckets, beside PostgreSQL."""
+ENGINES = ("model", "postgresql", *SERVERS)
+"""All but the first two are servers of buckets, beside PostgreSQL."""
 LONG_MS = 10_000_000
 """Clocks are moved by multiples of it: nothing here takes as long."""
 

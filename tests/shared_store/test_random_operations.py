@@ -21,7 +21,7 @@ from storage.shared.store import (
     StoreRefused,
     Upload,
 )
-from tests.shared_store.engines import LONG_MS, Engine, Shared, SharedModel, object_of
+from tests.shared_store.engines import ENGINES, LONG_MS, Engine, Shared, SharedModel, object_of
 from tests.shared_store.objects.shared_s3 import mixing_engine
 
 TOPICS = (bytes(16), bytes(range(16)))
@@ -296,7 +296,7 @@ def compare(seed: int, engine: Engine, steps: int = STEPS) -> dict[str, int]:
     return answered
 
 
-@pytest.mark.parametrize("engine", ["postgresql", "moto", "versitygw"])
+@pytest.mark.parametrize("engine", ENGINES[1:])
 @pytest.mark.parametrize("seed", range(6))
 def test_every_answer_is_that_of_the_model(seed: int, engine: str, request: pytest.FixtureRequest, schema: str) -> None:
     answered = compare(seed, mixing_engine(engine, request, schema))

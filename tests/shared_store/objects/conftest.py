@@ -7,7 +7,7 @@ import pytest
 
 from tests.shared_store.objects.line import Line
 from tests.shared_store.objects.nodes_apart import NodesApart
-from tests.shared_store.objects.s3_server import S3Server, why_not
+from tests.shared_store.objects.s3_server import SERVERS, S3Server, why_not
 from tests.shared_store.postgresql_server import PostgresqlServer
 
 
@@ -19,7 +19,7 @@ def _line_to(server: S3Server) -> Iterator[Line]:
         made.close()
 
 
-@pytest.fixture(params=["moto", "versitygw"])
+@pytest.fixture(params=SERVERS)
 def line(request: pytest.FixtureRequest) -> Iterator[Line]:
     yield from _line_to(request.getfixturevalue(request.param))
 

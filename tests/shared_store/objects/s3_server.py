@@ -1,5 +1,6 @@
-"""Servers that speak as S3 does: moto, a fake in a thread of this process, and versitygw, which checks signatures and
-keeps files in a temporary folder.
+"""Servers that speak as S3 does: moto, a fake in a thread of this process; versitygw, which checks signatures and
+keeps files in a temporary folder; and any other that is there already, where `TALLYSTICK_TEST_S3` names its port on
+loopback. That one has a bucket `bucket`, and knows the key and the secret that are here.
 """
 
 import http.client
@@ -20,6 +21,8 @@ from tests.harness.proxy import free_port
 PATIENCE_S = 60.0
 BUCKET = "bucket"
 KEY, SECRET = "tallystick", "geheim-genug"
+ANOTHER = "TALLYSTICK_TEST_S3"
+SERVERS = ("moto", "versitygw", *(("another",) if ANOTHER in os.environ else ()))
 
 
 def why_not(kind: str) -> str | None:
@@ -43,7 +46,7 @@ class S3Server(Protocol):
 
 
 def started(kind: str) -> S3Server:
-    return Moto() if kind == "moto" else Versitygw()
+    return {"moto": Moto, "versitygw": Versitygw, "another": Another}[kind]()
 
 
 def environment(port: int, *, secret: str = SECRET, host: str = "127.0.0.1") -> dict[str, str]:
@@ -115,6 +118,16 @@ class Versitygw:
     def close(self) -> None:
         self.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class Another:
+    """Somebody else's, who stops it."""
+
+    def __init__(self) -> None:
+        self.port = int(os.environ[ANOTHER])
+
+    def close(self) -> None:
+        pass
 
 
 def _answers(host: str, port: int) -> bool:

@@ -14,7 +14,7 @@ from broker.shared.objects_in_s3 import ObjectsInS3
 from protocol.schema import Buffer
 from storage.shared.store import Incarnation, LogChange, OwnedLog, StoredRun, Upload
 from tests.shared_store.engines import TOPIC, Engine, SharedPostgresql, engine_called
-from tests.shared_store.objects.s3_server import BUCKET, SECRET, environment
+from tests.shared_store.objects.s3_server import BUCKET, SECRET, SERVERS, environment
 from tests.shared_store.postgresql_server import PostgresqlServer
 
 _numbers = itertools.count(1)
@@ -94,7 +94,7 @@ class SharedS3(SharedPostgresql):
 def mixing_engine(name: str, request: pytest.FixtureRequest, schema: str) -> Engine:
     """An engine as it is: what a commit brings along goes with it, also where there is a bucket."""
     engine = engine_called(name, request, schema)
-    if name not in ("moto", "versitygw"):
+    if name not in SERVERS:
         return engine
     server: PostgresqlServer = request.getfixturevalue("postgresql")
     port: int = request.getfixturevalue(name).port

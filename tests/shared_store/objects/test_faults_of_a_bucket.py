@@ -256,6 +256,24 @@ def test_who_dies_between_bringing_and_committing_leaves_nothing_for_long(tell: 
     tell(story)
 
 
+def test_what_somebody_else_has_laid_there_stays(tell: Callable[..., None]) -> None:
+    """And keeps nothing else from being removed."""
+
+    async def story(scene: Scene) -> None:
+        others = [f"{CLUSTER}/{scene.who.number:08x}/{name}" for name in ("00000000.old", "notes")]
+        for name in others:
+            scene.looking.put(name, b"of somebody else")
+        await scene.bring(0)
+        again = await scene.shared.another_node()
+        await again.cluster_id(None, "other")
+        await born(again)
+        await scene.shared.forward(LONG_MS)
+        await again.collect(0, 10)
+        assert scene.names() == others
+
+    tell(story)
+
+
 def test_what_a_living_node_may_yet_name_stays(tell: Callable[..., None]) -> None:
     """However long it takes to commit it, and whoever collects."""
 
