@@ -19,7 +19,7 @@ NUMBER_OF_NODES = 3
 PORT = 9092
 """Of each node that has an address of its own."""
 START_S = 90.0
-SESSION_MS = 2_500
+SESSION_MS = 4_000
 FOLDER = "chaos"
 """Of the bucket."""
 OF_SEVERAL = {
