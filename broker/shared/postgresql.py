@@ -61,6 +61,8 @@ FROM incarnation JOIN heard USING (number) WHERE NOT fenced ORDER BY node_id, nu
 """
 _TOPICS = "SELECT DISTINCT topic_id FROM log ORDER BY topic_id"
 _NAME_CLUSTER = "UPDATE cluster SET cluster_id = coalesce(cluster_id, $1) RETURNING cluster_id"
+_TELL = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, '')"
+"""Nothing is promised by it, so it waits for no standby; PostgreSQL 18 would have it wait."""
 _PLACE = "SELECT objects FROM cluster"
 
 
@@ -142,8 +144,7 @@ class PostgresqlStore:
         _check_lives(who, rows[0]["lives"])
 
     async def tell(self) -> None:
-        # Nothing is written by it, so it waits for no standby.
-        await self._row("SELECT pg_notify($1, '')", self._notices.channel)
+        await self._row(_TELL, self._notices.channel)
 
     async def wait_until_told(self, wait_s: float) -> None:
         await self._notices.wait(wait_s)
