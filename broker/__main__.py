@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from broker import starting
 from broker.config.advertised_file import ADVERTISED_FILE, wait_for_line
 from broker.config.broker_config import BrokerConfig, ConfigError
 from broker.config.listeners import BadListener, Endpoint, advertised, reachable
@@ -28,7 +29,6 @@ from broker.process.logging import LEVELS, EventLog, set_up_logging
 from broker.process.stall_monitor import StallMonitor
 from broker.security.tls.errors import BadTls
 from broker.shared.engines import store_of
-from broker.starting import reached_store, started, stop_unless_hurried, tls_of
 from broker.together.serving import serve_together
 from broker.upkeep.long_lived import LongLived
 from storage.checkpoints import UnreadableDataFolder
@@ -188,6 +188,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 async def _serve(
     config: BrokerConfig, environment: RealEnvironment, ready_file: str | None, control: "Control | None"
 ) -> BaseException | None:
+    starting.check_ready_file(ready_file)
     stop, hurry = asyncio.Event(), asyncio.Event()
     _catch_signals(stop, hurry)
     faults = _faults(always=control is not None)
@@ -207,8 +208,9 @@ async def _serve(
     store = store_of(config)
     node = Node(config, environment, on_failure=lambda _: stop.set(), faults=faults, traced=traced, store=store)
     try:
-        if await reached_store(node, stop):
-            await _serve_as(node, environment, ready_file, control, (stop, hurry), traces)
+        async with starting.leaving_where_it_fails(node):
+            if await starting.reached_store(node, stop):
+                await _serve_as(node, environment, ready_file, control, (stop, hurry), traces)
     finally:
         if store is not None:  # What is under way in it must be let go: to cancel it would ask for it to be cancelled.
             await store.close()
@@ -229,11 +231,11 @@ async def _serve_as(
     listening = bind_all(config.listeners, SocketSettings.of(config, backlog(config)))
     http = _http(config)
     endpoints = advertised([bound.endpoint for bound in listening], config.advertised_listeners)
-    services = await started(node.start(endpoints), node, stop)
+    services = await starting.started(node.start(endpoints), node, stop)
     if services is None:
         return
     try:
-        tls = await tls_of(config, environment)
+        tls = await starting.tls_of(config, environment)
     except (ConfigError, BadTls):
         await node.stop()
         raise
@@ -284,7 +286,7 @@ async def _end(node: Node, server: Server, hurry: asyncio.Event, traces: "Export
     if node.failure is None:
         _log.info("stopping", connections=server.connection_count)
         await server.stop(hurry=hurry)
-        await stop_unless_hurried(node, hurry)
+        await starting.stop_unless_hurried(node, hurry)
     else:
         await server.stop(HURRIED_DRAIN_S)
         node.abandon()

@@ -25,6 +25,7 @@ from broker.partitions.topic import Topic
 from broker.peers.connections import PeerConnections
 from broker.peers.listener import between_nodes
 from broker.peers.port import Peers, Place
+from broker.peers.way import Way
 from broker.process.environment import Environment
 from broker.shared.bringing import Own
 from coordinator.cluster.keys.broker_keys import RACK_AWARE
@@ -35,7 +36,8 @@ MakePeers = Callable[[Nodes], Peers]
 
 
 class BesideOthers:
-    """That of one node. `make_peers` gives another way to the others than connections, for tests."""
+    """That of one node. `make_peers` gives another way to the others than connections, for tests. Raises `ConfigError`,
+    before this node takes anything from the others."""
 
     def __init__(
         self,
@@ -50,6 +52,8 @@ class BesideOthers:
         self.life = SharedLife(store, config, environment, own=own, fail=fail)
         self._config = config
         self._environment = environment
+        if make_peers is None:
+            Way(config, environment)
         self._make_peers = self._connections if make_peers is None else make_peers
         self._own = own
         self._peers: Peers | None = None

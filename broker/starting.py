@@ -1,7 +1,9 @@
 """What the process of a broker waits for: keys and certificates, that it has started, and that it has stopped."""
 
 import asyncio
-from collections.abc import Coroutine
+import contextlib
+from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from broker.api.services import Services
@@ -9,9 +11,33 @@ from broker.config.broker_config import BrokerConfig, ConfigError
 from broker.node import Node
 from broker.process.environment import Environment
 from storage.log import StorageFailed
+from storage.shared.store import Fenced, StoreRefused, StoreUnreachable
 
 if TYPE_CHECKING:
     from broker.security.tls.tls_listeners import TlsListeners
+
+
+LEAVING_S = 5.0
+
+
+def check_ready_file(path: str | None) -> None:
+    """Before this node takes anything from others. Raises `ConfigError`."""
+    if path is not None and not Path(path).parent.is_dir():
+        raise ConfigError(f"--ready-file: there is no folder {str(Path(path).parent)!r}.")
+
+
+@contextlib.asynccontextmanager
+async def leaving_where_it_fails(node: Node) -> AsyncIterator[None]:
+    """What the others have given to a node that does not come to serve goes back at once, and not when it was silent
+    for long: whoever starts it again and again would take it from everybody for good."""
+    try:
+        yield
+    except Exception:
+        if node.config.store:
+            with contextlib.suppress(StoreUnreachable, StoreRefused, Fenced, TimeoutError):
+                async with asyncio.timeout(LEAVING_S):
+                    await node.die()
+        raise
 
 
 async def reached_store(node: Node, stop: asyncio.Event) -> bool:

@@ -51,6 +51,14 @@ _POOLED = (
     "A pooler (PgBouncer, for one) stands between this node and PostgreSQL: a node keeps its few sessions, and they "
     "have to be its own. Give it the address of the database itself."
 )
+_UNREADABLE = (
+    "The address of the database cannot be read: a port that is no number up to 65535, or a character in the name or "
+    "the password that has to be written as %XX."
+)
+_READ_ONLY = "PostgreSQL: it takes no writes: it is a standby, or the role or the database is read-only"
+_REFUSED_TLS = "rejected SSL upgrade"
+"""What asyncpg says of it."""
+_NO_DATABASE = "What answers there is no PostgreSQL."
 _OF_POOLERS = "startup parameter"
 """What PgBouncer says of settings that it does not know."""
 
@@ -101,7 +109,8 @@ class Address:
         for name, path in rest:
             if name in FILES and not os.access(path, os.R_OK):
                 raise StoreRefused(f"{name} in the address of the database: there is no file {path!r} to be read")
-        self.wants_attributes = any(name == "target_session_attrs" for name, _ in rest)
+        names = {name for name, _ in rest}
+        self.wants_attributes, self.wants_tls = "target_session_attrs" in names, "sslmode" in names
         self.urls = _of_each_host(parts, dict(rest))
         """The one that was reached last is in front."""
 
@@ -119,7 +128,16 @@ def _of_each_host(parts: SplitResult, parameters: dict[str, str]) -> list[str]:
         named |= {"host": host} if "host" in parameters and not in_front else {}
         netloc = login + at + host if in_front else parts.netloc
         urls.append(urlunsplit(parts._replace(netloc=netloc, query=urlencode(named))))
+        _check_port(urls[-1])
     return urls
+
+
+def _check_port(url: str) -> None:
+    """Raises `StoreRefused`, without what is wrong: it may be a piece of a password."""
+    try:
+        urlsplit(url).port  # noqa: B018  that it can be read is what is asked
+    except ValueError:
+        raise StoreRefused(_UNREADABLE) from None
 
 
 class Connections:
@@ -251,7 +269,7 @@ async def _connected(address: Address, url: str) -> Connection:
             **({} if address.wants_attributes else {"target_session_attrs": "read-write"}),
         )
     except Exception as error:
-        raise translated(error, was_sent=False) from error
+        raise _not_connected(error, address) from error
     try:
         _notice_silent_peers(connection)
         await _check_session(connection)
@@ -261,6 +279,14 @@ async def _connected(address: Address, url: str) -> Connection:
         raise translated(error, was_sent=False) from error
     address.urls.sort(key=lambda one: one != url)
     return connection
+
+
+def _not_connected(error: Exception, address: Address) -> BaseException:
+    if isinstance(error, asyncpg.exceptions.TargetServerAttributeNotMatched):
+        return StoreUnreachable(_READ_ONLY)
+    if _REFUSED_TLS in str(error) and not address.wants_tls:  # A server that speaks none is asked without.
+        return StoreUnreachable(_NO_DATABASE)
+    return translated(error, was_sent=False)
 
 
 async def _check_session(connection: Connection) -> None:
@@ -305,11 +331,7 @@ def translated(error: BaseException, *, was_sent: bool) -> BaseException:
     if not was_sent and (said := _said_of_tls(error)) is not None:
         return StoreRefused(said)
     if isinstance(error, ValueError) and not was_sent:
-        # What is wrong may be a piece of a password: it is not said.
-        return StoreRefused(
-            "The address of the database cannot be read: a port that is no number, or a character in "
-            "the name or the password that has to be written as %XX."
-        )
+        return StoreRefused(_UNREADABLE)  # What is wrong may be a piece of a password: it is not said.
     if isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError | asyncpg.InternalClientError | OSError):
         said = str(error) or "it does not answer"  # A time that is over has no words.
         return Lost(said) if was_sent else StoreUnreachable(f"PostgreSQL: {said}")
@@ -318,7 +340,7 @@ def translated(error: BaseException, *, was_sent: bool) -> BaseException:
 
 def _said_of_tls(error: Exception) -> str | None:
     """What somebody has to mend before the two may speak; None where it is something else."""
-    if isinstance(error, ConnectionError) and "rejected SSL upgrade" in str(error):
+    if isinstance(error, ConnectionError) and _REFUSED_TLS in str(error):
         return "The database speaks no TLS, and the address of the database (sslmode) wants it."
     # The server looks at our certificate when its own side of the handshake is over.
     cause = error.__cause__ if isinstance(error, asyncpg.ConnectionDoesNotExistError) else error

@@ -6,18 +6,20 @@ Rule 1. New partitions are spread topic by topic: no node gets a second one of a
         come last, for Rule 2 would move again what they made uneven.
 Rule 2. What has lost its leader gets one, and nothing else moves unless the totals of two nodes differ by more than
         one. Then as few move as can be, and none twice: who is to have how many is known before the first one moves.
-        Each goes to who has fewest of its topic, and of those to the rack that has.
+        Each goes to who has fewest of its topic, and of those to the rack that has. Of moves that are as good for the
+        totals, those come first that mend how a topic is spread over racks, and those that spoil it last.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heapreplace
-from itertools import repeat
+from itertools import product, repeat
 
 from coordinator.cluster.image import ClusterImage, TopicImage
 from coordinator.cluster.leaders import NOBODY, Leaders
 
 _NEVER = 1 << 62
+_ANY = -_NEVER
 _NOTHING: Mapping[int, int] = {}
 Rack = str | None
 _NOWHERE: Mapping[int, Rack] = {}
@@ -85,6 +87,11 @@ class _Have:
         self.node[node] += count
         self.rack[self._racks[node]] += count
 
+    def gain(self, giver: int, receiver: int) -> int:
+        """How many more the rack of the one leads: from 2 on a move from it to the other mends, below 1 it spoils."""
+        of_giver, of_receiver = self._racks[giver], self._racks[receiver]
+        return 1 if of_giver == of_receiver else self.rack[of_giver] - self.rack[of_receiver]
+
     def order(self, node: int) -> tuple[int, int]:
         """Who comes first gets the next one."""
         return self.node[node], self.rack[self._racks[node]]
@@ -101,6 +108,9 @@ class _Moves:
         """The epochs of their starts: what they lead under an earlier one was given to a process that is gone."""
         racks = image.racks
         self._racks = {node: racks.get(node) for node in living}
+        self._gains = (2, 1, _ANY) if len(set(self._racks.values())) > 1 else (_ANY,)
+        if len(self._gains) > 1:
+            self._topics.sort(key=lambda topic: len(topic.leaders))  # What has few partitions has the least choice.
         totals = {node: image.led[node] for node in sorted(living)}
         share, over = divmod(sum(image.led.values()), len(totals))
         self._surplus: dict[int, int] = {}
@@ -121,10 +131,10 @@ class _Moves:
             if lost:
                 yield from self._led_anew(topic, lost)
         # Topics that are spread unevenly first; in all others a move leaves the spread as even as it was.
-        for difference in (2, 1):
+        for difference, gain in product((2, 1), self._gains):
             for topic in self._topics if self._surplus else ():
                 if len(topic.leaders) >= difference:
-                    yield from self._too_many(topic, difference)
+                    yield from self._too_many(topic, difference, gain)
         assert not self._surplus, "a node that leads more in all leads more of some topic"
 
     def _led_anew(self, topic: TopicImage, lost: Sequence[int]) -> Iterator[Move]:
@@ -145,21 +155,17 @@ class _Moves:
             yield topic, index, nodes[index]
         self._moved[topic.topic_id] = {index: nodes[index] for index in lost}
 
-    def _too_many(self, topic: TopicImage, difference: int) -> Iterator[Move]:
-        """Partitions of a topic of which one node leads so many more than another, as long as there are such two."""
+    def _too_many(self, topic: TopicImage, difference: int, gain: int) -> Iterator[Move]:
+        """Partitions of a topic of which one node leads so many more than another, as long as there are such two, and
+        the one's rack at least `gain` more than the other's."""
         nodes = list(topic.leaders.nodes())
         for index, node in self._moved.get(topic.topic_id, _NOTHING).items():
             nodes[index] = node
         if self._surplus.keys().isdisjoint(nodes):
             return
         have, looked_at = _Have(nodes, self._racks), dict.fromkeys(self._surplus, 0)
-        while self._surplus:
-            giver = min(self._surplus, key=lambda node: (-have.node[node], -self._surplus[node], node))
-            if have.node[giver] < difference:
-                return
-            receiver = self._receiver(have)
-            if have.node[giver] - have.node[receiver] < difference:
-                return
+        while (found := self._from_to(have, difference, gain)) is not None:
+            giver, receiver = found
             index = nodes.index(giver, looked_at[giver])
             looked_at[giver] = index + 1
             nodes[index] = receiver
@@ -170,9 +176,23 @@ class _Moves:
             self._take(self._lack, receiver)
             yield topic, index, receiver
 
+    def _from_to(self, have: _Have, difference: int, gain: int) -> tuple[int, int] | None:
+        """Who is to give one to whom."""
+        for giver in sorted(self._surplus, key=lambda node: (-have.node[node], -self._surplus[node], node)):
+            most = have.node[giver] - difference
+            if most < 0:
+                return None
+            fitting = [node for node in self._lack if have.node[node] <= most and have.gain(giver, node) >= gain]
+            if fitting:
+                return giver, self._first(have, fitting)
+        return None
+
     def _receiver(self, have: _Have) -> int:
         """Of the nodes that lack some, the one with the fewest of this topic."""
-        return min(self._lack, key=lambda node: (have.order(node), -self._lack[node], node))
+        return self._first(have, self._lack)
+
+    def _first(self, have: _Have, nodes: Iterable[int]) -> int:
+        return min(nodes, key=lambda node: (have.order(node), -self._lack[node], node))
 
     @staticmethod
     def _take(counts: dict[int, int], node: int) -> None:

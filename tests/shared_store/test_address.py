@@ -37,8 +37,16 @@ def test_what_is_no_address_is_refused_without_its_password(url: str) -> None:
     assert str(refused.value).startswith("tallystick.store: ") and "secret" not in str(refused.value)
 
 
-@pytest.mark.parametrize("url", ["postgresql://me@h:secret/d", "postgresql://me:secret/word@h/d"])
-def test_a_port_that_is_no_number_is_refused_and_not_said(url: str) -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me@h:secret/d",
+        "postgresql://me:secret/word@h/d",
+        "postgresql://me@h:99999/d",
+        "postgresql://me@h1,h2:65536/d",
+    ],
+)
+def test_a_port_that_is_none_is_refused_and_not_said(url: str) -> None:
     pytest.importorskip("asyncpg")
     with pytest.raises(StoreRefused) as refused:
         asyncio.run(connect(Address(url)))
@@ -87,6 +95,35 @@ def test_behind_a_host_that_says_nothing_the_next_one_is_asked(
                 writer.close()
 
     asyncio.run(story())
+
+
+def test_a_host_that_is_no_database_does_not_hide_the_next_one(postgresql: PostgresqlServer) -> None:
+    pytest.importorskip("asyncpg")
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def story() -> None:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as page:
+            where = f"127.0.0.1:{page.sockets[0].getsockname()[1]}"
+            connection = await connect(Address(f"postgresql://postgres@{where},{postgresql.host}/postgres"))
+            connection.terminate()
+            with pytest.raises(StoreUnreachable, match="What answers there is no PostgreSQL"):
+                await connect(Address(f"postgresql://postgres@{where}/postgres"))
+            with pytest.raises(StoreRefused, match="speaks no TLS"):
+                await connect(Address(f"postgresql://postgres@{where}/postgres?sslmode=require"))
+
+    asyncio.run(story())
+
+
+def test_a_role_that_may_not_write_is_told_of_as_one(postgresql: PostgresqlServer, schema: str) -> None:
+    pytest.importorskip("asyncpg")
+    postgresql.make_database(schema, "secret", schema)
+    asyncio.run(postgresql.sql(f"ALTER ROLE {schema} SET default_transaction_read_only = on"))
+    with pytest.raises(StoreUnreachable, match=r"takes no writes: .* the role or the database is read-only"):
+        asyncio.run(connect(Address(f"postgresql://{schema}:secret@{postgresql.host}/{schema}")))
 
 
 def test_clients_that_ask_for_the_settings_are_not_shown_it() -> None:

@@ -1,9 +1,12 @@
 """Nodes come, leave, stand still and die, one after the other, while an idempotent producer writes to all of them."""
 
 import threading
+from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 
+from tallystick.process import BrokerFailed
 from tests.shared_store.several_nodes.cluster import WHOLE, SeveralNodes, only_thorough, until
 from tests.shared_store.several_nodes.writing import Writer
 from tests.shared_store.test_a_broker import PATIENCE_S, Nodes
@@ -36,6 +39,29 @@ def test_one_that_stood_still_acknowledges_nothing_and_ends(nodes: Nodes) -> Non
     assert writer.errors == []
     assert cluster.everything("t") == writer.expected()
     assert cluster.everything("zombie")[0] == ["told"]
+    cluster.stop_all()
+
+
+def test_a_start_that_fails_keeps_nothing_from_the_others(nodes: Nodes, tmp_path: Path) -> None:
+    """Whoever starts it again and again would have what it is given led by nobody. None is fenced here for silence."""
+    cluster = SeveralNodes(nodes, broker_session_timeout_ms=NEVER_MS)
+    cluster.make_topics("t")
+    before = cluster.leaders("t")
+    wrong = nodes.node(9, inter_broker_listener_name="INTERNAL")
+    with pytest.raises(BrokerFailed, match="there is no listener called INTERNAL"):
+        wrong.start()
+    wrong = nodes.node(9)
+    wrong.options += ["--ready-file", str(tmp_path / "nowhere" / "ready")]
+    with pytest.raises(BrokerFailed, match="there is no folder"):
+        wrong.start()
+    assert all("a node has come node=9" not in one.log.read_text() for one in cluster.by_id.values())
+    assert cluster.leaders("t") == before
+    wrong = nodes.node(9)
+    wrong.options += ["--ready-file", str(tmp_path)]  # It serves, and cannot say so.
+    with pytest.raises(BrokerFailed):
+        wrong.start()
+    until(lambda: any("a node has left left=9" in one.log.read_text() for one in cluster.by_id.values()), "it has left")
+    cluster.wait_until_led_without(9, "t")
     cluster.stop_all()
 
 

@@ -202,6 +202,34 @@ def test_what_a_node_led_goes_to_the_rack_that_leads_less_of_its_topic() -> None
     ]
 
 
+def racks_apart(image: ClusterImage, racks: Mapping[int, str]) -> list[int]:
+    """Of each topic, by how many partitions its racks differ."""
+    apart = []
+    for topic in image.topics.values():
+        have = Counter(racks[node] for node in topic.leaders.nodes())
+        apart.append(max(have[rack] for rack in "ab") - min(have[rack] for rack in "ab"))
+    return apart
+
+
+def test_who_comes_back_spoils_no_topic_where_another_may_give_as_well() -> None:
+    racks = {1: "a", 2: "a", 3: "b", 4: "b"}
+    image = image_of([[2, 4], [1, 2], [1, 4], [2, 1], [4, 4]], racks=racks)
+    assert racks_apart(image, racks) == [0, 2, 0, 2, 2]
+    assert after(image, (1, 2, 3, 4)) == 2
+    assert image.topics["t1"].leaders.count_by_node()[3] + image.topics["t3"].leaders.count_by_node()[3] == 1
+    assert racks_apart(image, racks)[0] == racks_apart(image, racks)[2] == 0
+
+
+def test_racks_are_as_even_after_each_node_was_away_once() -> None:
+    racks = {1: "a", 2: "a", 3: "b", 4: "b"}
+    spread = Spread((1, 2, 3, 4), {}, 0, racks)
+    image = image_of([list(islice(spread.choose(Leaders()), count)) for count in (2, 3, 4) * 10], racks=racks)
+    for away in racks:
+        after(image, [node for node in racks if node != away])
+        after(image, list(racks))
+    assert racks_apart(image, racks) == [0, 1, 0] * 10
+
+
 def test_a_topic_grows_where_it_has_fewest() -> None:
     so_far = Leaders()
     so_far.extend(3, 1, 0)
