@@ -130,13 +130,17 @@ def test_two_members_with_one_instance_id_fence_each_other(bootstrap: str, name:
     second.close()
 
 
+A_REBALANCE_MS = 500
+"""For one poll. kafka-python begins a rebalance anew when the poll in which it began ends before it does."""
+
+
 def test_a_member_that_died_is_replaced_after_its_session(bootstrap: str, name: str) -> None:
     """kafka-python without a heartbeat thread stands for a process that is gone."""
     make_topic(bootstrap, name, 2)
     died = KafkaConsumer(
         name, bootstrap_servers=bootstrap, group_id=name, session_timeout_ms=3000, heartbeat_interval_ms=500
     )
-    wait_until(lambda: died.poll(100) or died.assignment(), "the first member's assignment")
+    wait_until(lambda: died.poll(4 * A_REBALANCE_MS) or died.assignment(), "the first member's assignment")
     died._client.close()
     alive = Member(bootstrap, name, name)
     wait_until(shared_out([alive], 2), "the survivor owns all")
@@ -169,10 +173,6 @@ def test_offsets_survive_a_group_without_members(bootstrap: str, name: str) -> N
     found = reader.committed([TopicPartition(name, 0), TopicPartition(name, 1)], SECONDS)
     assert [partition.offset for partition in found] == [7, 9]
     reader.close()
-
-
-A_REBALANCE_MS = 500
-"""For one poll. kafka-python begins a rebalance anew when the poll in which it began ends before it does."""
 
 
 def test_kafka_python_members_share_and_hand_over(bootstrap: str, name: str) -> None:
