@@ -11,9 +11,9 @@ Rule 2. What has lost its leader gets one, and nothing else moves unless the tot
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heapreplace
-from itertools import product, repeat
+from itertools import repeat
 
 from coordinator.cluster.image import ClusterImage, TopicImage
 from coordinator.cluster.leaders import NOBODY, Leaders
@@ -43,20 +43,20 @@ class Spread:
         totals = self._totals
         if len(totals) == 1:
             yield from repeat(*totals)
-        have = _Have(so_far.nodes(), self._racks)
+        have = _Have(so_far.count_by_node(), self._racks)
         by_rack: dict[Rack, list[tuple[int, int, int]]] = {}
         for node, total in totals.items():
             by_rack.setdefault(self._racks[node], []).append((have.node[node], total, node))
-        for order in by_rack.values():
+        orders, counts = list(by_rack.values()), [have.rack[rack] for rack in by_rack]
+        for order in orders:
             heapify(order)
         while True:
-            rack = min(by_rack, key=lambda rack: (by_rack[rack][0][:2], have.rack[rack], by_rack[rack][0][2]))
-            order = by_rack[rack]
-            count, _, node = order[0]
+            firsts = [(*order[0][:2], counts[rack], order[0][2], rack) for rack, order in enumerate(orders)]
+            count, _, _, node, rack = min(firsts)
             totals[node] += 1
-            have.rack[rack] += 1
+            counts[rack] += 1
             yield node
-            heapreplace(order, (count + 1, totals[node], node))
+            heapreplace(orders[rack], (count + 1, totals[node], node))
 
     def assigned(self, replicas: Iterable[Sequence[int]]) -> Iterator[int]:
         """The leaders of partitions for which a request names nodes: of each the first that lives."""
@@ -75,8 +75,8 @@ def moves(image: ClusterImage, living: Sequence[int]) -> Iterator[Move]:
 class _Have:
     """How many partitions of a topic each node leads, and each rack. Nodes that do not live stand in none."""
 
-    def __init__(self, leaders: Iterable[int], racks: Mapping[int, Rack]) -> None:
-        self.node = Counter(leaders)
+    def __init__(self, by_node: Counter[int], racks: Mapping[int, Rack]) -> None:
+        self.node = by_node
         self.rack = Counter[Rack]()
         self._racks = racks
         for node, count in self.node.items():
@@ -131,10 +131,13 @@ class _Moves:
             if lost:
                 yield from self._led_anew(topic, lost)
         # Topics that are spread unevenly first; in all others a move leaves the spread as even as it was.
-        for difference, gain in product((2, 1), self._gains):
-            for topic in self._topics if self._surplus else ():
-                if len(topic.leaders) >= difference:
-                    yield from self._too_many(topic, difference, gain)
+        for difference in (2, 1):
+            left = [topic for topic in self._topics if len(topic.leaders) >= difference] if self._surplus else []
+            for gain in self._gains:
+                looked_at, left = left, []
+                for topic in looked_at if self._surplus else ():
+                    if len(topic.leaders) < gain or (yield from self._too_many(topic, difference, gain)):
+                        left.append(topic)
         assert not self._surplus, "a node that leads more in all leads more of some topic"
 
     def _led_anew(self, topic: TopicImage, lost: Sequence[int]) -> Iterator[Move]:
@@ -142,7 +145,7 @@ class _Moves:
         for index in lost:
             if nodes[index] not in self._since:
                 nodes[index] = NOBODY
-        have = _Have(nodes, self._racks)
+        have = _Have(Counter(nodes), self._racks)
         for index in lost:
             node = nodes[index]
             if node == NOBODY or node in self._surplus:
@@ -155,15 +158,19 @@ class _Moves:
             yield topic, index, nodes[index]
         self._moved[topic.topic_id] = {index: nodes[index] for index in lost}
 
-    def _too_many(self, topic: TopicImage, difference: int, gain: int) -> Iterator[Move]:
+    def _too_many(self, topic: TopicImage, difference: int, gain: int) -> Generator[Move, None, bool]:
         """Partitions of a topic of which one node leads so many more than another, as long as there are such two, and
-        the one's rack at least `gain` more than the other's."""
+        the one's rack at least `gain` more than the other's. Returns whether there are still, for less gain."""
         nodes = list(topic.leaders.nodes())
         for index, node in self._moved.get(topic.topic_id, _NOTHING).items():
             nodes[index] = node
-        if self._surplus.keys().isdisjoint(nodes):
-            return
-        have, looked_at = _Have(nodes, self._racks), dict.fromkeys(self._surplus, 0)
+        led = Counter(nodes)
+        if (
+            not self._surplus
+            or max(led[one] for one in self._surplus) - min(led[one] for one in self._lack) < difference
+        ):
+            return False
+        have, looked_at = _Have(led, self._racks), dict.fromkeys(self._surplus, 0)
         while (found := self._from_to(have, difference, gain)) is not None:
             giver, receiver = found
             index = nodes.index(giver, looked_at[giver])
@@ -175,6 +182,7 @@ class _Moves:
             self._take(self._surplus, giver)
             self._take(self._lack, receiver)
             yield topic, index, receiver
+        return self._from_to(have, difference, _ANY) is not None
 
     def _from_to(self, have: _Have, difference: int, gain: int) -> tuple[int, int] | None:
         """Who is to give one to whom."""

@@ -202,6 +202,16 @@ def test_what_a_node_led_goes_to_the_rack_that_leads_less_of_its_topic() -> None
     ]
 
 
+def test_of_what_has_lost_its_leader_topics_with_few_partitions_choose_first() -> None:
+    """They have the least choice; where there are no racks, the order is that of the topics."""
+    racks = {1: "a", 2: "a", 3: "b", 4: "b"}
+    topics = [[3, 1, 2], [3, 1], [2], [2], [4], [4]]
+    image = image_of(topics, racks=racks)
+    assert [(topic.name, index, node) for topic, index, node in moves(image, (1, 2, 4))] == [("t1", 0, 4), ("t0", 0, 1)]
+    image = image_of(topics)
+    assert [(topic.name, index, node) for topic, index, node in moves(image, (1, 2, 4))] == [("t0", 0, 4), ("t1", 0, 1)]
+
+
 def racks_apart(image: ClusterImage, racks: Mapping[int, str]) -> list[int]:
     """Of each topic, by how many partitions its racks differ."""
     apart = []
