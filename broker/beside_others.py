@@ -53,7 +53,7 @@ class BesideOthers:
         self._config = config
         self._environment = environment
         if make_peers is None:
-            Way(config, environment)
+            Way(config, environment)  # What is wrong with it is said here; connections make their own.
         self._make_peers = self._connections if make_peers is None else make_peers
         self._own = own
         self._peers: Peers | None = None

@@ -110,7 +110,8 @@ class Address:
             if name in FILES and not os.access(path, os.R_OK):
                 raise StoreRefused(f"{name} in the address of the database: there is no file {path!r} to be read")
         names = {name for name, _ in rest}
-        self.wants_attributes, self.wants_tls = "target_session_attrs" in names, "sslmode" in names
+        self.wants_attributes = "target_session_attrs" in names
+        self.wants_tls = "sslmode" in names or "PGSSLMODE" in os.environ
         self.urls = _of_each_host(parts, dict(rest))
         """The one that was reached last is in front."""
 

@@ -1,6 +1,5 @@
 """One server of PostgreSQL for all that share one, and a schema of its own for each test."""
 
-import asyncio
 import itertools
 import os
 from collections.abc import Iterator
@@ -9,22 +8,15 @@ import pytest
 
 from tests.shared_store.engines import ENGINES, Engine, engine_called
 from tests.shared_store.objects import s3_server
-from tests.shared_store.postgresql_server import PostgresqlServer, why_not
+from tests.shared_store.postgresql_server import PostgresqlServer, running_server
 
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgresqlServer]:
-    reason = why_not()
-    if reason is not None:
-        pytest.skip(reason)
-    server = PostgresqlServer()
-    try:
-        asyncio.run(server.start())
+    with running_server() as server:
         yield server
-    finally:
-        server.close()
 
 
 def _s3(kind: str) -> Iterator[s3_server.S3Server]:

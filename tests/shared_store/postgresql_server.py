@@ -5,16 +5,31 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import asyncpg
+import pytest
 
 from tallystick.postgresql_process import PATIENCE_S, PostgresqlProcess, why_not
 from tests.harness.proxy import free_port
 
-__all__ = ["PostgresqlServer", "why_not"]
+__all__ = ["PostgresqlServer", "running_server", "why_not"]
+
+
+@contextlib.contextmanager
+def running_server() -> Iterator["PostgresqlServer"]:
+    """Skips, with the reason, where there can be none."""
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    server = PostgresqlServer()
+    try:
+        asyncio.run(server.start())
+        yield server
+    finally:
+        server.close()
 
 
 class PostgresqlServer:

@@ -9,19 +9,22 @@ from pathlib import Path
 
 import pytest
 
+from broker.shared.patience import Patience
 from broker.shared.postgresql import PostgresqlStore
 from storage.shared.store import StoreRefused
 from tallystick.certificates import make_for_development
 from tests.shared_store import pgbouncer
 from tests.shared_store.pgbouncer import PgBouncer
-from tests.shared_store.postgresql_server import PostgresqlServer, why_not
+from tests.shared_store.postgresql_server import PostgresqlServer, running_server
 
 
 async def reached(url: str) -> bool:
-    """Whether the way there is encrypted, as the server sees it. It may be refused."""
+    """Whether the way there is encrypted, as the server sees it. It may be refused: at once, or at the next try, for a
+    server that refuses may end the connection before what it says of that is read."""
     store = PostgresqlStore(url)
+    patience = Patience("the test waits")
     try:
-        await store.open()
+        await patience.until_reached(store.open)
         await store.heartbeat(await store.join(1, b""))
         row = await store._row("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
         assert row is not None, "it is connected"
@@ -65,12 +68,7 @@ def authorities(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def with_tls(authorities: Path) -> Iterator[PostgresqlServer]:
     """A server that wants certificates of the role `postgres`, where TLS is spoken, and nothing where it is not."""
-    reason = why_not()
-    if reason is not None:
-        pytest.skip(reason)
-    server = PostgresqlServer()
-    try:
-        asyncio.run(server.start())
+    with running_server() as server:
         if not asyncio.run(server.sql("SELECT FROM pg_settings WHERE name = 'ssl_library' AND setting <> ''")):
             pytest.skip("this PostgreSQL was built without TLS")
         data = Path(asyncio.run(server.sql("SHOW data_directory"))[0]["data_directory"])
@@ -86,8 +84,6 @@ def with_tls(authorities: Path) -> Iterator[PostgresqlServer]:
         server.stop(signal.SIGINT)
         asyncio.run(server.start())
         yield server
-    finally:
-        server.close()
 
 
 def shown(authorities: Path, authority: str, name: str) -> str:

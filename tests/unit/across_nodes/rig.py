@@ -5,9 +5,21 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from broker.peers.port import PeerUnreachable
+from storage.shared.memory_store import StoreInMemory
 
 R = TypeVar("R")
 ME, OTHER, THIRD = 1, 2, 3
+
+
+class SlowStore(StoreInMemory):
+    """Those that are made of it wait for `answers` with what they answer, and know nothing while it `is_away`."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0)
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.is_away = False
+        self.looks = 0
 
 
 class FakePeers:

@@ -23,11 +23,10 @@ from broker.shared.bringing import Brought
 from broker.shared.partitions import SharedPartitions
 from protocol.records.control import end_transaction_marker
 from storage.segments.stamping import stamp
-from storage.shared.memory_store import StoreInMemory
 from storage.shared.read_memory import ReadMemory
 from storage.shared.replacement import runs_of
 from storage.shared.store import FoundLog, Incarnation, LogChange, OwnedLog, StoredRun, StoreUnreachable
-from tests.unit.across_nodes.rig import ME, OTHER
+from tests.unit.across_nodes.rig import ME, OTHER, SlowStore
 from tests.unit.partition.rig import in_transaction
 from tests.unit.storage.batches import batch
 
@@ -45,17 +44,11 @@ class Environment(RealEnvironment):
         return MonotonicMs(self.now_ms)
 
 
-class Store(StoreInMemory):
-    """It may stand still, or be away."""
+class Store(SlowStore):
+    """What it answers is of the moment in which it answers."""
 
-    def __init__(self) -> None:
-        super().__init__(lambda: 0)
-        self.answers = asyncio.Event()
-        self.answers.set()
-        self.is_away = False
-        self.looks = 0
-        self.is_rewritten = False
-        """What was looked at is another's to take away."""
+    is_rewritten = False
+    """What was looked at is another's to take away."""
 
     async def runs(self, log_id: int, offset: int, limit: int) -> list[StoredRun]:
         return [] if self.is_rewritten else await super().runs(log_id, offset, limit)

@@ -7,22 +7,14 @@ from typing import Any
 import pytest
 
 from broker.shared.ownership import Ownership
-from storage.shared.memory_store import StoreInMemory
 from storage.shared.store import FoundLog, Incarnation, StoreUnreachable
-from tests.unit.across_nodes.rig import ME, OTHER, turns
+from tests.unit.across_nodes.rig import ME, OTHER, SlowStore, turns
 
 TOPIC_ID = bytes(15) + b"t"
 
 
-class Store(StoreInMemory):
-    """It may take its time, or be away."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda: 0)
-        self.answers = asyncio.Event()
-        self.answers.set()
-        self.is_away = False
-        self.looks = 0
+class Store(SlowStore):
+    """What it answers is of the moment in which it was asked."""
 
     async def look(self, who: Incarnation, topic_id: bytes, index: int, *, with_kept: bool) -> FoundLog | None:
         self.looks += 1
