@@ -1,5 +1,6 @@
 """What holds for all tests: no property fails because a machine was slow; brokers end with the test that made them."""
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,25 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+OF_OTHERS = ("clients", "conformance", "console", "distributions", "programs", "server", "shared_store", "spark")
+"""Where clients and programs that are not ours keep time by the clock, on a machine that others use, too."""
+REPEATS = int(os.environ.get("TALLYSTICK_TEST_REPEATS", "0"))
+"""How often a test of those folders that failed is tried again (decision 0048)."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items if REPEATS else ():
+        if item.path.relative_to(here).parts[0] in OF_OTHERS:
+            item.add_marker(pytest.mark.flaky(reruns=REPEATS))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What failed before it passed is shown as whole as what failed."""
+    for report in terminalreporter.stats.get("rerun", ()):
+        terminalreporter.write_sep("_", f"failed, and was tried again: {report.nodeid}")
+        report.toterminal(terminalreporter._tw)
 
 
 @pytest.fixture

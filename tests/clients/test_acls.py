@@ -112,19 +112,24 @@ def test_transactions_as_far_as_acls_go(broker: SecureBroker, topic: str) -> Non
     def send() -> None:
         sender.produce(topic, b"v", on_delivery=lambda error, _: errors.append(error.code() if error else 0))
 
-    send()
-    with pytest.raises(KafkaException):
-        sender.commit_transaction(PATIENCE_S)
-    sender.abort_transaction(PATIENCE_S)
+    def refused_record() -> None:
+        """Where librdkafka has heard of the topic by then it takes no record; otherwise its transaction fails."""
+        try:
+            send()
+        except KafkaException as at_once:
+            errors.append(at_once.args[0].code())
+        else:
+            with pytest.raises(KafkaException):
+                sender.commit_transaction(PATIENCE_S)
+        sender.abort_transaction(PATIENCE_S)
+
+    refused_record()
     allow(broker, "--producer", "--topic", topic)
     sender = begin(f"x-{topic}")
     send()
     sender.flush(PATIENCE_S)
     command(broker, "--remove", "--force", "--allow-principal", "User:alice", "--producer", "--topic", topic)
-    send()
-    with pytest.raises(KafkaException):
-        sender.commit_transaction(PATIENCE_S)
-    sender.abort_transaction(PATIENCE_S)
+    refused_record()
     denied = KafkaError.TOPIC_AUTHORIZATION_FAILED
     assert errors == [denied, 0, denied]
 

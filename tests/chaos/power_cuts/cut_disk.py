@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ SHUTDOWN = 0x8004587D
 NO_LOG_FLUSH = 2
 SIZE_BYTES = 320 << 20
 """The least that mkfs.xfs takes, and more than a round writes."""
+BUSY_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,18 @@ class CutDisk:
             os.close(descriptor)
 
     def come_back(self) -> None:
-        """Nobody has a file open any more: unmount it, and mount it as it is found on the disk."""
-        _run("umount", str(self.root))
+        """Nobody keeps a file open any more: unmount it, and mount it as it is found on the disk. A process
+        that was forked beside `cut` has the folder open until it runs its own program, and the kernel lets go of the
+        files of one that was killed a moment after it is gone: until then it is busy."""
+        deadline = time.monotonic() + BUSY_S
+        while True:
+            try:
+                _run("umount", str(self.root))
+                break
+            except subprocess.CalledProcessError as refused:
+                if "busy" not in refused.stderr or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
         self._is_mounted = False
         self.mount()
 
