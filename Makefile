@@ -78,7 +78,7 @@ format: install ## Put the code into form
 bench: install jars-kafka ## Measure beside Apache Kafka, write docs/benchmarks.md (ARGS="--rows produce,txn --rounds 3")
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
-bench-cluster: install ## One broker, and one to three nodes over PostgreSQL, with a bucket, too, where versitygw is; how long a partition of a node that ends takes no writes (ARGS="--rounds 5")
+bench-cluster: install ## One broker, and one to three nodes over PostgreSQL, with a bucket, too, where versitygw is; what they ask of both; how long a partition of a node that ends takes no writes (ARGS="--rounds 5", "--only sizing")
 	@$(BIN)/python -m tests.benchmarks.several_nodes $(ARGS)
 
 bench-watched: install ## What it costs a broker to be watched: processor time of a request with and without (ARGS="--rounds 15")
