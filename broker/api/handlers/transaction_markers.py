@@ -6,7 +6,7 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.permissions.of_nodes import NodeServices, is_a_node
+from broker.api.permissions.of_nodes import NodeServices, comes_as_a_node
 from broker.api.permissions.of_transactions import WRITE_TXN_MARKERS
 from broker.api.services import WithEnvironment, WithTopics, WithTransactions
 from broker.coordination.coordinators import CoordinatorError
@@ -57,7 +57,7 @@ async def write_txn_markers(
     transaction is one that was, and would refuse what is right. One result for each producer, however many its markers.
     """
     time_slice = services.environment.time_slice()
-    is_decided = is_a_node(services, context)
+    is_decided = comes_as_a_node(services, context)
     writer = services.coordinator_markers if is_decided else services.operator_markers
     results: dict[int, Results] = {}
     for marker in request.markers:

@@ -20,13 +20,21 @@ class NodeServices(WithAuthorizer, WithConfig, WithNodes, Protocol):
 
 
 def is_a_node(services: NodeServices, context: RequestContext) -> bool:
-    """See the head of this file."""
-    nodes, client_id, listener = services.nodes, context.client_id, context.connection.listener
-    if nodes.is_alone or client_id is None or not client_id.startswith(CLIENT_ID):
+    """See the head of this file. One that serves, as far as is known here: an application may be called `node-7`."""
+    if not comes_as_a_node(services, context):
         return False
-    if client_id not in {client_id_of(one.node_id) for one in nodes.reached(listener)}:
+    return context.client_id in {
+        client_id_of(one.node_id) for one in services.nodes.reached(context.connection.listener)
+    }
+
+
+def comes_as_a_node(services: NodeServices, context: RequestContext) -> bool:
+    """The same of a node that this one may not have heard of yet, or for dead: it has just been started, and this one
+    does not follow the metadata at the moment. What it was sent for does not wait for that."""
+    client_id, listener = context.client_id, context.connection.listener
+    if services.nodes.is_alone or client_id is None or not client_id.removeprefix(CLIENT_ID).isdecimal():
         return False
-    if listener != between_nodes(services.config):
+    if not client_id.startswith(CLIENT_ID) or listener != between_nodes(services.config):
         return False
     authorizer = services.authorizer
     return authorizer is None or Permissions(authorizer, context, "").have(WHAT_NODES_DO, quietly=True)

@@ -8,7 +8,7 @@ import pytest
 from broker.api.api_families import load_handlers
 from broker.api.charging import ChargingDispatcher
 from broker.api.context import ConnectionInfo, RequestContext
-from broker.api.permissions.of_nodes import is_a_node
+from broker.api.permissions.of_nodes import comes_as_a_node, is_a_node
 from broker.config.broker_config import BrokerConfig
 from broker.security.authorizer import Authorizer
 from broker.security.quotas.client_quotas import ClientQuotas
@@ -31,10 +31,12 @@ def asked(
     *,
     authorizer: Authorizer | None = None,
     is_alone: bool = False,
+    question: Any = is_a_node,
 ) -> bool:
     services = services_of(authorizer, is_alone=is_alone)
     connection = ConnectionInfo(1, listener, "127.0.0.1", 1, principal="User:nodes")
-    return is_a_node(services, RequestContext(connection, 24, 5, 1, client_id))
+    answer: bool = question(services, RequestContext(connection, 24, 5, 1, client_id))
+    return answer
 
 
 def services_of(authorizer: Authorizer | None = None, *, is_alone: bool = False) -> Any:
@@ -47,12 +49,22 @@ def services_of(authorizer: Authorizer | None = None, *, is_alone: bool = False)
 
 def test_a_node_says_who_it_is() -> None:
     assert asked() and asked(authorizer=Authorizer(["User:nodes"]))
+    assert asked(question=comes_as_a_node)
 
 
+def test_a_node_that_was_not_heard_of_comes_as_one() -> None:
+    """Its markers are those of a coordinator: read as an operator's, they are answered by what a coordinator here, that
+    was replaced by it, knows of the transaction, and a partition never gets its own (I04)."""
+    assert not asked("node-3") and asked("node-3", question=comes_as_a_node)
+
+
+@pytest.mark.parametrize("question", [is_a_node, comes_as_a_node])
 @pytest.mark.parametrize(
     "of_another",
     [
-        {"client_id": "node-3"},
+        {"client_id": "node-"},
+        {"client_id": "node-js"},
+        {"client_id": "3"},
         {"client_id": "app"},
         {"client_id": None},
         {"listener": "CLIENTS"},
@@ -60,8 +72,8 @@ def test_a_node_says_who_it_is() -> None:
         {"is_alone": True},
     ],
 )
-def test_who_says_so_and_is_none_is_a_client(of_another: dict[str, Any]) -> None:
-    assert not asked(**of_another)
+def test_who_says_so_and_is_none_is_a_client(of_another: dict[str, Any], question: Any) -> None:
+    assert not asked(**of_another, question=question)
 
 
 @pytest.mark.parametrize(("client_id", "is_charged"), [("node-2", False), ("app", True)])

@@ -25,7 +25,7 @@ def test_what_another_coordinator_has_decided_is_written_as_it_is(
         identity = await init(node)
         for index in (0, 1):
             assert await produce(node, identity, index=index) is ErrorCode.NONE
-        monkeypatch.setattr(handler, "is_a_node", lambda services, context: True)
+        monkeypatch.setattr(handler, "comes_as_a_node", lambda services, context: True)
         fenced_epoch = identity.producer_epoch + 1
         marker = WritableTxnMarker(
             producer_id=identity.producer_id,
