@@ -191,8 +191,10 @@ class _MarkerTicket:
         self._done(ErrorCode.NOT_LEADER_OR_FOLLOWER if error in _NOT_NOW else error)
 
 
-def write_marker(writer: LocalMarkerWriter, topic: str, partition: int, marker: Marker) -> "asyncio.Future[ErrorCode]":
+def write_marker(
+    writer: LocalMarkerWriter, topic: str, partition: int, marker: Marker, topic_id: bytes | None = None
+) -> "asyncio.Future[ErrorCode]":
     """One marker, to be awaited: for callers other than a `MarkerDriver` (other nodes, operators, start-up)."""
     ticket: FutureTicket[ErrorCode] = FutureTicket()
-    writer.write(topic, partition, None, marker, ticket.release)
+    writer.write(topic, partition, topic_id, marker, ticket.release)
     return ticket.future

@@ -117,6 +117,8 @@ class EndTxnResponse:
 class WritableTxnMarkerTopic:
     name: String
     partition_indexes: list[Int32]
+    topic_id: Uuid = field(tag=OWN_TAG, default=bytes(16))
+    """That of the topic which the transaction wrote to; not in Kafka's message."""
 
 
 @struct

@@ -72,7 +72,7 @@ def _not_the_leader_passes_for_written() -> Planted:
         def told(error: ErrorCode, done: Any) -> None:
             done(ErrorCode.NONE if error is ErrorCode.NOT_LEADER_OR_FOLLOWER else error)
 
-        await true(self, leader, [(*one[:3], lambda error, done=one[3]: told(error, done)) for one in together])
+        await true(self, leader, [(*one[:-1], lambda error, done=one[-1]: told(error, done)) for one in together])
 
     true = SharedMarkerWriter._ask
     return mock.patch.object(SharedMarkerWriter, "_ask", ask)

@@ -22,6 +22,7 @@ from protocol.messages.transactions import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
+    WritableTxnMarkerTopic,
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
@@ -54,7 +55,9 @@ async def write_txn_markers(
     transaction. A commit of such a transaction is refused. While coordinators load, nobody knows whose transaction it
     is: NOT_LEADER_OR_FOLLOWER, which operators' tools repeat; of several nodes none knows all, and this one looks at
     its own. What a coordinator in another node has decided is written as it is: a coordinator here that knows of the
-    transaction is one that was, and would refuse what is right. One result for each producer, however many its markers.
+    transaction is one that was, and would refuse what is right. Such a node names a topic with its id, in a tag of
+    ours, and none that was made again under its name gets the marker. One result for each producer, however many its
+    markers.
     """
     time_slice = services.environment.time_slice()
     is_decided = comes_as_a_node(services, context)
@@ -75,7 +78,7 @@ async def write_txn_markers(
                         through_owner = await _end_through_coordinator(services, owner[0], owner[1], marker, partition)
                     written = through_owner
                 else:
-                    written = _write(services, writer, marker, topic.name, index)
+                    written = _write(services, writer, marker, topic, index)
                 by_topic.setdefault(topic.name, {})[index] = written
                 if time_slice.spent():
                     await time_slice.wait_for_turn()
@@ -109,10 +112,18 @@ async def _told(index: int, written: Written) -> WritableTxnMarkerPartitionResul
 
 
 def _write(
-    services: MarkerServices, writer: LocalMarkerWriter, marker_request: WritableTxnMarker, topic: str, index: int
+    services: MarkerServices,
+    writer: LocalMarkerWriter,
+    marker_request: WritableTxnMarker,
+    topic: WritableTxnMarkerTopic,
+    index: int,
 ) -> Written:
-    found = services.topics.by_name(topic)
+    found = services.topics.by_name(topic.name)
     if found is None or not 0 <= index < len(found.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic.topic_id not in (NO_TOPIC_ID, found.topic_id):
+        # It was made anew, as far as one of the two nodes knows. It may not be this one: not UNKNOWN_TOPIC_ID, after
+        # which nobody would come again.
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     marker = Marker(
         producer_id=marker_request.producer_id,
@@ -121,7 +132,7 @@ def _write(
         coordinator_epoch=marker_request.coordinator_epoch,
         transaction_version=marker_request.transaction_version,
     )
-    return write_marker(writer, topic, index, marker)
+    return write_marker(writer, topic.name, index, marker, found.topic_id if topic.topic_id != NO_TOPIC_ID else None)
 
 
 async def _end_through_coordinator(

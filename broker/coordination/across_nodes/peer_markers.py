@@ -1,7 +1,9 @@
 """Markers for partitions that other nodes lead: WriteTxnMarkers to each leader, one request at a time.
 
 What comes meanwhile goes together with the next one. Whatever time cures is answered with a code that the coordinator
-tries again; the metadata may name another leader by then.
+tries again; the metadata may name another leader by then. A topic is named with its id: the leader may have followed
+further than this node, or not as far, and have another one of that name. It says that it does not know the topic, and
+is asked until both know the same.
 """
 
 import asyncio
@@ -15,6 +17,7 @@ from broker.coordination.topics import TopicDirectory
 from broker.peers.port import Peers, PeerUnreachable
 from coordinator.cluster.leaders import NOBODY
 from coordinator.machine import Marker
+from coordinator.transactions.states import NO_TOPIC_ID
 from protocol.errors import ErrorCode
 from protocol.messages.transactions import (
     WritableTxnMarker,
@@ -28,7 +31,9 @@ WRITE_TXN_MARKERS = 2
 AT_ONCE = 500
 """Markers of one request."""
 
-Waiting = tuple[str, int, Marker, Done]
+Waiting = tuple[str, int, Marker, bytes, Done]
+"""Topic, partition, marker, the topic's id, which is `NO_TOPIC_ID` where the transaction's record has none, and whom to
+tell."""
 
 
 class SharedMarkerWriter:
@@ -63,11 +68,13 @@ class SharedMarkerWriter:
             self._local.write(topic, partition, topic_id, marker, done)
         elif leader == NOBODY:
             done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        elif leader in self._waiting:
-            self._waiting[leader].append((topic, partition, marker, done))
         else:
-            self._waiting[leader] = [(topic, partition, marker, done)]
-            self._own(self._tell(leader))
+            one = (topic, partition, marker, topic_id or NO_TOPIC_ID, done)
+            if leader in self._waiting:
+                self._waiting[leader].append(one)
+            else:
+                self._waiting[leader] = [one]
+                self._own(self._tell(leader))
 
     async def _tell(self, leader: int) -> None:
         try:
@@ -98,18 +105,23 @@ class SharedMarkerWriter:
 
 
 def _tell_all(waiting: Sequence[Waiting], answered: Mapping[tuple[int, str, int], ErrorCode]) -> None:
-    for name, partition, marker, done in waiting:
+    for name, partition, marker, _, done in waiting:
         done(answered.get((marker.producer_id, name, partition), ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
 
 def _together(waiting: Sequence[Waiting]) -> tuple[list[Waiting], list[Waiting]]:
-    """What one request can hold, and the rest: its answer names markers by their producers."""
+    """What one request can hold, and the rest: its answer names markers by their producers, and topics by name."""
     by_producer: dict[int, Marker] = {}
+    by_name: dict[str, bytes] = {}
     together: list[Waiting] = []
     rest: list[Waiting] = []
     for one in waiting:
-        marker = one[2]
-        if len(together) < AT_ONCE and by_producer.setdefault(marker.producer_id, marker) == marker:
+        name, _, marker, topic_id, _ = one
+        if (
+            len(together) < AT_ONCE
+            and by_producer.setdefault(marker.producer_id, marker) == marker
+            and by_name.setdefault(name, topic_id) == topic_id
+        ):
             together.append(one)
         else:
             rest.append(one)
@@ -117,9 +129,9 @@ def _together(waiting: Sequence[Waiting]) -> tuple[list[Waiting], list[Waiting]]
 
 
 def _request(together: Sequence[Waiting]) -> WriteTxnMarkersRequest:
-    topics: dict[Marker, dict[str, list[int]]] = {}
-    for name, partition, marker, _ in together:
-        topics.setdefault(marker, {}).setdefault(name, []).append(partition)
+    topics: dict[Marker, dict[tuple[str, bytes], list[int]]] = {}
+    for name, partition, marker, topic_id, _ in together:
+        topics.setdefault(marker, {}).setdefault((name, topic_id), []).append(partition)
     return WriteTxnMarkersRequest(
         markers=[
             WritableTxnMarker(
@@ -127,11 +139,12 @@ def _request(together: Sequence[Waiting]) -> WriteTxnMarkersRequest:
                 producer_epoch=marker.producer_epoch,
                 transaction_result=marker.commit,
                 topics=[
-                    WritableTxnMarkerTopic(name=name, partition_indexes=indexes) for name, indexes in by_name.items()
+                    WritableTxnMarkerTopic(name=name, partition_indexes=indexes, topic_id=topic_id)
+                    for (name, topic_id), indexes in by_topic.items()
                 ],
                 coordinator_epoch=marker.coordinator_epoch,
                 transaction_version=marker.transaction_version,
             )
-            for marker, by_name in topics.items()
+            for marker, by_topic in topics.items()
         ]
     )

@@ -8,6 +8,7 @@ STATE = "storage.producers.producer_state:ProducerState"
 STORIES = "unit/transactions/test_transaction_stories.py"
 HELD = "unit/transactions/test_transactions_held.py"
 MARKER_WRITER = "unit/transactions/test_marker_writer.py"
+MADE_AGAIN = "unit/across_nodes/test_topics_made_again.py"
 IN_A_PARTITION = "unit/partition/test_transactions_in_a_partition.py"
 
 MUTANTS = (
@@ -105,6 +106,44 @@ MUTANTS = (
             ),
         ),
         (f"{HELD}::test_a_topic_deleted_and_made_again_gets_no_marker",),
+    ),
+    Mutant(
+        "a marker from another node goes to a topic made again under the same name",
+        "I17, ours: nodes hear of it at different times, and the request named the topic alone",
+        (
+            Change(
+                "broker.api.handlers.transaction_markers:_write",
+                "topic.topic_id not in (NO_TOPIC_ID, found.topic_id)",
+                "False",
+            ),
+            Change(
+                "broker.api.handlers.transaction_markers:_write",
+                "found.topic_id if topic.topic_id != NO_TOPIC_ID else None",
+                "None",
+            ),
+        ),
+        (f"{MADE_AGAIN}::test_a_topic_made_again_gets_no_marker_from_a_coordinator_that_has_not_heard_of_it",),
+        unseen="in a story all nodes hear of a topic before anybody goes on",
+    ),
+    Mutant(
+        "nobody comes again for a marker when its leader does not know the topic yet",
+        "ours: of two nodes the one that leads may hear of it later",
+        (
+            Change(
+                "broker.api.handlers.transaction_markers:_told",
+                "ErrorCode.UNKNOWN_TOPIC_OR_PARTITION",
+                "ErrorCode.UNKNOWN_TOPIC_ID",
+            ),
+            Change(
+                "broker.api.handlers.transaction_markers:_write",
+                "        # It was made anew, as far as one of the two nodes knows. It may not be this one: not "
+                "UNKNOWN_TOPIC_ID, after\n        # which nobody would come again.\n"
+                "        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION",
+                "        return ErrorCode.UNKNOWN_TOPIC_ID",
+            ),
+        ),
+        (f"{MADE_AGAIN}::test_a_leader_that_has_not_heard_of_the_topic_writes_the_marker_when_it_has",),
+        unseen="in a story all nodes hear of a topic before anybody goes on",
     ),
     Mutant(
         "the marker of a group is answered before it is materialised",

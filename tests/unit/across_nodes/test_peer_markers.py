@@ -92,6 +92,40 @@ def test_of_a_topic_that_is_gone_nobody_is_told() -> None:
     asyncio.run(story())
 
 
+def test_a_topic_is_named_with_the_id_that_the_transaction_has_of_it() -> None:
+    """None where it has none: then it is whatever has the name there, as on one node."""
+
+    async def story() -> None:
+        world = World({0: OTHER, 1: THIRD})
+        world.write(0)
+        world.write(1, topic_id=None)
+        await turns()
+        named = [request.markers[0].topics[0].topic_id for _, request, _ in world.peers.asked]
+        assert named == [ID, bytes(16)]
+        assert [error for _, error in world.told] == [ErrorCode.NONE, ErrorCode.NONE]
+
+    asyncio.run(story())
+
+
+def test_two_topics_of_one_name_are_never_in_one_request() -> None:
+    """Its answer names them by that: a transaction may have been in both."""
+
+    async def story() -> None:
+        world = World({0: OTHER, 1: OTHER, 2: OTHER})
+        world.peers.gate.clear()
+        world.write(0)
+        await turns()
+        world.write(1)
+        world.write(2, topic_id=None)
+        world.peers.gate.set()
+        await turns()
+        named = [[topic.topic_id for topic in request.markers[0].topics] for _, request, _ in world.peers.asked]
+        assert named == [[ID], [ID], [bytes(16)]]
+        assert [error for _, error in world.told] == [ErrorCode.NONE] * 3
+
+    asyncio.run(story())
+
+
 def test_what_comes_meanwhile_goes_with_the_next_request() -> None:
     async def story() -> None:
         world = World(dict.fromkeys(range(AT_ONCE + 5), OTHER))
