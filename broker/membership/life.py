@@ -121,7 +121,14 @@ class SharedLife:
             config.get_int("tallystick.store.memory.bytes"), config.get_int("tallystick.store.pending.bytes")
         )
         self.commits.begin(who, memory, asked_ms, config.get_int("broker.session.timeout.ms"))
-        self._partitions = SharedPartitions(self._store, who, self._environment, memory, own=self._own)
+        self._partitions = SharedPartitions(
+            self._store,
+            who,
+            self._environment,
+            memory,
+            own=self._own,
+            read_ahead_bytes=config.get_int("tallystick.store.read.ahead.bytes"),
+        )
         self._ownership = Ownership(self._store, who, self._own)
         self._begin(self._while_it_lasts(self._beat(who)))
         self._begin(self._while_it_lasts(self._collect()))

@@ -5,22 +5,13 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 from broker.process.logging import EventLog, Passing
-from protocol.records.batch import CorruptRecords
+from broker.shared.reading.ahead import AheadOfLog, ReadingAhead
+from broker.shared.reading.stretches import RUNS_AT_ONCE, first_stretch, stretch_in
 from storage.log import LogDamaged
 from storage.shared.replacement import Replacement
 from storage.shared.shared_log import SharedLog
-from storage.shared.store import (
-    ObjectLost,
-    ObjectMissing,
-    OwnedLog,
-    SharedStore,
-    StoredRun,
-    StoreRefused,
-    StoreUnreachable,
-)
-from storage.stretch import STRETCH_BYTES, Stretch, stretch_of
-
-RUNS_AT_ONCE = 500
+from storage.shared.store import ObjectMissing, OwnedLog, SharedStore, StoredRun, StoreRefused, StoreUnreachable
+from storage.stretch import Stretch
 
 _log = EventLog("store")
 Own = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
@@ -48,59 +39,55 @@ async def tail_of(
 async def _stretch_at(store: SharedStore, log_id: int, offset: int, name: str) -> Stretch:
     """What lies at an offset of a log, and some of what follows. Raises `StoreUnreachable`, `LogDamaged`,
     `ObjectMissing`."""
+    wanted, _ = await _runs_at(store, log_id, offset, name)
+    return await stretch_in(store, wanted, offset, name, for_reader=False)
+
+
+async def _runs_at(store: SharedStore, log_id: int, offset: int, name: str) -> tuple[list[StoredRun], list[StoredRun]]:
+    """Those of a stretch, and those that are known to follow. Raises `StoreUnreachable`, `LogDamaged`."""
     runs = await store.runs(log_id, offset, RUNS_AT_ONCE)
-    wanted: list[StoredRun] = []
-    size_bytes, expected = 0, offset
-    for one in runs:
-        if one.run.base_offset > expected or (wanted and size_bytes + one.run.size_bytes > STRETCH_BYTES):
-            break
-        wanted.append(one)
-        size_bytes += one.run.size_bytes
-        expected = one.run.last_offset + 1
+    wanted = first_stretch(runs, offset)
     if not wanted:
         raise LogDamaged(name, None, offset, "the store has no run there") from ObjectMissing(f"a run at {offset}")
-    try:
-        pieces = await store.read(wanted)
-    except ObjectLost as lost:
-        raise LogDamaged(name, None, offset, str(lost), expected) from lost
-    try:
-        stretch = stretch_of(pieces)
-    except CorruptRecords as error:
-        damaged = next(one for one, piece in zip(wanted, pieces, strict=True) if _is_damaged(piece))
-        reason = f"{error} in {await store.name_of(damaged.object_id)}"
-        raise LogDamaged(name, None, offset, reason, expected) from error
-    if not len(stretch) or stretch.placed[-1].last_offset + 1 != expected:
-        reason = f"a run is not what was committed in {await store.name_of(wanted[-1].object_id)}"
-        raise LogDamaged(name, None, offset, reason, expected)
-    return stretch
-
-
-def _is_damaged(piece: bytes) -> bool:
-    try:
-        stretch_of([piece])
-    except CorruptRecords:
-        return True
-    return False
+    return wanted, runs[len(wanted) :]
 
 
 class LogSource:
-    """`storage.shared.shared_log.Source` of one log, of this node's or of another's, who may take away what it held a
+    """`storage.shared.source.Source` of one log, of this node's or of another's, who may take away what it held a
     moment ago."""
 
-    def __init__(self, log: SharedLog, store: SharedStore, own: Own, *, of_another: bool = False) -> None:
+    def __init__(self, log: SharedLog, node: ReadingAhead, *, of_another: bool = False) -> None:
         self._log = log
         self._of_another = of_another
-        self._store = store
-        self._own = own
+        self._store = node.store
+        self._own = node.own
+        self._ahead = AheadOfLog(node, log)
         self._under_way: dict[int, asyncio.Future[None]] = {}
+        self._outdated: set[int] = set()
+        """What of that was written anew meanwhile."""
 
     def bring(self, offset: int) -> "Brought":
         """See `Source`. A failure is that of who waits; there may be nobody."""
         future = self._under_way.get(offset)
+        if future is None and (stretch := self._ahead.take(offset)) is not None:
+            self._log.arrived(offset, stretch)
+            future = asyncio.get_running_loop().create_future()
+            future.set_result(None)
+        if future is None:
+            future = self._ahead.coming(offset)
         if future is None:
             future = self._under_way[offset] = asyncio.get_running_loop().create_future()
             self._own(self._bring(offset, future))
         return Brought(future)
+
+    def forget_before(self, offset: int) -> None:
+        """See `Source`."""
+        self._ahead.forget_before(offset)
+        self._outdated.update(one for one in self._under_way if one < offset)
+
+    def close(self) -> None:
+        """See `Source`."""
+        self._ahead.close()
 
     def put(self, replacement: Replacement) -> "Brought":
         """See `Source`."""
@@ -117,7 +104,11 @@ class LogSource:
     async def _bring(self, offset: int, future: "asyncio.Future[None]") -> None:
         log = self._log
         try:
-            log.arrived(offset, await _stretch_at(self._store, log.owned.log_id, offset, log.name))
+            wanted, rest = await _runs_at(self._store, log.owned.log_id, offset, log.name)
+            stretch = await stretch_in(self._store, wanted, offset, log.name, for_reader=True)
+            if offset not in self._outdated and not log.closed:
+                log.arrived(offset, stretch)
+                self._ahead.brought(offset, wanted[-1].run.last_offset + 1, rest)
         except LogDamaged as damaged:
             if self._of_another and isinstance(damaged.__cause__, ObjectMissing):
                 self._failed(offset, future, damaged)
@@ -127,6 +118,7 @@ class LogSource:
             self._failed(offset, future, error)
         finally:
             del self._under_way[offset]
+            self._outdated.discard(offset)
             if not future.done():
                 future.set_result(None)
 

@@ -12,7 +12,7 @@ import asyncio
 import os
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from urllib.parse import urlsplit
 
@@ -32,6 +32,7 @@ CONNECT_TIMEOUT_S = 5
 RETRIES = 3
 WRITES_AT_ONCE = 8
 READS_AT_ONCE = 16
+LEFT_BY_READERS = 4
 NEAR_BYTES = 64 << 10
 """What is wanted of an object and lies no further apart is brought in one request."""
 LISTED_AT_ONCE = 1000
@@ -88,6 +89,7 @@ class Bucket:
         self._patience_s = PATIENCE_S
         self._writing = asyncio.Semaphore(WRITES_AT_ONCE)
         self._reading = asyncio.Semaphore(READS_AT_ONCE)
+        self._for_readers = asyncio.Semaphore(READS_AT_ONCE - LEFT_BY_READERS)
         self._once = self._client(retries=0)  # Rule 2.
         self._again = self._client(retries=RETRIES)
 
@@ -115,13 +117,13 @@ class Bucket:
                 async with asyncio.timeout(self._patience_s + (len(data) >> 20)):
                     await obstore.put_async(self._once, name, data, use_multipart=False)
 
-    async def get(self, name: str, stretches: Sequence[tuple[int, int]]) -> list[bytes]:
+    async def get(self, name: str, stretches: Sequence[tuple[int, int]], *, for_reader: bool = False) -> list[bytes]:
         """Stretches (position, size) of an object. Raises `NotThere`, `StoreUnreachable`."""
         wanted = [one for one in stretches if one[1]]
         found: Iterator[Buffer] = iter(())
         if wanted:
             starts, ends = [at for at, _ in wanted], [at + size for at, size in wanted]
-            async with self._reading:
+            async with self._for_readers if for_reader else nullcontext(), self._reading:
                 with self._asked(name):
                     async with asyncio.timeout(self._patience_s + (sum(size for _, size in wanted) >> 20)):
                         brought = await obstore.get_ranges_async(

@@ -207,7 +207,7 @@ class ObjectsInS3(PostgresqlStore):
 
     # -- reading ---------------------------------------------------------------------------------------------
 
-    async def _found(self, runs: Sequence[StoredRun], rows: Sequence[Row]) -> list[bytes]:
+    async def _found(self, runs: Sequence[StoredRun], rows: Sequence[Row], for_reader: bool) -> list[bytes]:
         found: dict[int, bytes] = {}
         apart: dict[int, list[int]] = {}
         for index, row in enumerate(rows):
@@ -217,7 +217,7 @@ class ObjectsInS3(PostgresqlStore):
                 apart.setdefault(row["upload_id"], []).append(index)
         brought = await asyncio.gather(
             *(
-                self._bring(upload_id, rows[indexes[0]]["size"], [runs[index] for index in indexes])
+                self._bring(upload_id, rows[indexes[0]]["size"], [runs[index] for index in indexes], for_reader)
                 for upload_id, indexes in apart.items()
             )
         )
@@ -225,13 +225,13 @@ class ObjectsInS3(PostgresqlStore):
             found.update(zip(indexes, whole, strict=True))
         return [found[index] for index in range(len(rows))]
 
-    async def _bring(self, upload_id: int, size_bytes: int, runs: Sequence[StoredRun]) -> list[bytes]:
+    async def _bring(self, upload_id: int, size_bytes: int, runs: Sequence[StoredRun], for_reader: bool) -> list[bytes]:
         """The bytes of some runs of one object, which has so many."""
         stretches = [(one.run.position, one.run.size_bytes) for one in runs]
         try:
             if size_bytes > WHOLE_BYTES:
-                return await self._bucket.get(self._name(upload_id), stretches)
-            whole = await self._small.whole(upload_id, size_bytes)
+                return await self._bucket.get(self._name(upload_id), stretches, for_reader=for_reader)
+            whole = await self._small.whole(upload_id, size_bytes, for_reader)
             return [whole[position : position + size] for position, size in stretches]
         except NotThere as missing:
             object_id = runs[0].object_id
@@ -245,8 +245,8 @@ class ObjectsInS3(PostgresqlStore):
             return await super().name_of(object_id)
         return f"{self._place}/{self._name(row['upload_id'])}"
 
-    async def _whole(self, upload_id: int, size_bytes: int) -> bytes:
-        (whole,) = await self._bucket.get(self._name(upload_id), [(0, size_bytes)])
+    async def _whole(self, upload_id: int, size_bytes: int, for_reader: bool) -> bytes:
+        (whole,) = await self._bucket.get(self._name(upload_id), [(0, size_bytes)], for_reader=for_reader)
         return whole
 
     # -- removing --------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.shared.bringing import LogSource, Own, tail_of
 from broker.shared.patience import Patience
+from broker.shared.reading.ahead import ReadingAhead
 from coordinator.cluster.topic_rules import LONGEST_NAME, METADATA_TOPIC_ID
 from protocol.internal_topics import CLUSTER_METADATA, OF_COORDINATORS
 from storage.files import FilesBeside
@@ -60,13 +61,21 @@ class SharedPartitions(PartitionStore):
     opened_at_a_time = 8
 
     def __init__(
-        self, store: SharedStore, who: Incarnation, environment: Environment, memory: ReadMemory, *, own: Own
+        self,
+        store: SharedStore,
+        who: Incarnation,
+        environment: Environment,
+        memory: ReadMemory,
+        *,
+        own: Own,
+        read_ahead_bytes: int = 0,
     ) -> None:
         self._store = store
         self._who = who
         self._environment = environment
         self._memory = memory
         self._own = own
+        self._ahead = ReadingAhead(store, memory, read_ahead_bytes, own)
         self._prepared: dict[tuple[bytes, int], SharedLog | LogDamaged] = {}
         self._beside: dict[tuple[str, int], KeptFiles] = {}
         """What is written down beside the log of the metadata."""
@@ -87,7 +96,7 @@ class SharedPartitions(PartitionStore):
                 offset = beside.needed_from
                 tail = await patience.until_reached(lambda: tail_of(self._store, owned, offset, name))
                 log = self._log_over(topic, owned, beside, tail, name)
-                log.source = LogSource(log, self._store, self._own)
+                log.source = LogSource(log, self._ahead)
             except LogDamaged as damaged:
                 log = damaged
         except (Fenced, StoreRefused) as error:
@@ -128,7 +137,7 @@ class SharedPartitions(PartitionStore):
         _, beside = self._beside_of(found.log, name)
         tail = await self._tail_of_another(found.log, beside.needed_from, name)
         log = self._log_over(topic, found.log, beside, tail, name)
-        log.source = LogSource(log, self._store, self._own, of_another=True)
+        log.source = LogSource(log, self._ahead, of_another=True)
         return log
 
     async def look_behind(self, log: SharedLog, topic_id: bytes, index: int) -> Committed:

@@ -3,13 +3,14 @@
 
 Rule 1. Commits go over a connection of their own, one behind the other in the order in which they were asked for. So do
         heartbeats, and the question who lives, which wait for nobody; readers have some of their own, and keep nobody
-        else waiting.
+        else waiting: what is read for those who open a log finds one that no reader has.
 Rule 2. What was acknowledged last is known here, and is looked for whenever a connection is made: a server that is
         without it was promoted too early, or is another, and is refused.
 """
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from broker.shared.connections import Address, Broken, Connection, Connections, Lost, Row, connect, translated
 from broker.shared.migration import migrate
@@ -34,6 +35,7 @@ from storage.shared.store import (
 )
 
 READERS = 4
+LEFT_BY_READERS = 1
 OTHERS = 2
 """Connections, which are made when they are wanted."""
 
@@ -77,6 +79,7 @@ class PostgresqlStore:
         self._commits = Connections(self._address, 1, self._greet)
         self._heartbeats = Connections(self._address, 1, self._greet)
         self._readers = Connections(self._address, READERS, self._greet)
+        self._for_readers = asyncio.Semaphore(READERS - LEFT_BY_READERS)
         self._others = Connections(self._address, OTHERS, self._greet)
         self._notices = Notices(self._address)
         self._acknowledged: tuple[Incarnation, int | None, object] | None = None
@@ -229,21 +232,22 @@ class PostgresqlStore:
             for row in rows
         ]
 
-    async def read(self, runs: Sequence[StoredRun]) -> list[bytes]:
-        rows = await _ask(
-            self._readers,
-            _READ,
-            [one.object_id for one in runs],
-            [one.run.position for one in runs],
-            [one.run.size_bytes for one in runs],
-        )
+    async def read(self, runs: Sequence[StoredRun], *, for_reader: bool = False) -> list[bytes]:
+        async with self._for_readers if for_reader else nullcontext():
+            rows = await _ask(
+                self._readers,
+                _READ,
+                [one.object_id for one in runs],
+                [one.run.position for one in runs],
+                [one.run.size_bytes for one in runs],
+            )
         for one, row in zip(runs, rows, strict=True):
             if row["size"] is None:
                 raise ObjectMissing(f"object {one.object_id}")
             assert one.run.position + one.run.size_bytes <= row["size"], "a run lies within its object"
-        return await self._found(runs, rows)
+        return await self._found(runs, rows, for_reader)
 
-    async def _found(self, runs: Sequence[StoredRun], rows: Sequence[Row]) -> list[bytes]:
+    async def _found(self, runs: Sequence[StoredRun], rows: Sequence[Row], for_reader: bool) -> list[bytes]:
         """The bytes of runs, where the database has found these rows."""
         for one, row in zip(runs, rows, strict=True):
             if row["found"] is None:

@@ -13,17 +13,19 @@ KEPT_BYTES = 32 << 20
 class SmallObjects:
     """`bring` gets one of them. Who waits for one that is on its way waits for the same."""
 
-    def __init__(self, bring: Callable[[int, int], Coroutine[Any, Any, bytes]], kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(
+        self, bring: Callable[[int, int, bool], Coroutine[Any, Any, bytes]], kept_bytes: int = KEPT_BYTES
+    ) -> None:
         self._bring = bring
         self._left_bytes = kept_bytes
         self._kept: dict[int, tuple[asyncio.Future[bytes], int]] = {}
         """What was wanted last stands last."""
 
-    async def whole(self, upload_id: int, size_bytes: int) -> bytes:
-        """All of it. Raises what `bring` raises, and asks again the next time."""
+    async def whole(self, upload_id: int, size_bytes: int, for_reader: bool) -> bytes:
+        """All of it, see `SharedStore.read`. Raises what `bring` raises, and asks again the next time."""
         found = self._kept.pop(upload_id, None)
         if found is None:
-            task = asyncio.ensure_future(self._bring(upload_id, size_bytes))
+            task = asyncio.ensure_future(self._bring(upload_id, size_bytes, for_reader))
             task.add_done_callback(lambda done: self._brought(upload_id, done))
             found = task, size_bytes
             self._left_bytes -= size_bytes

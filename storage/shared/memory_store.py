@@ -260,7 +260,7 @@ class StoreInMemory:
         begin = bisect_left(log.runs, offset, key=lambda one: one.run.last_offset)
         return log.runs[begin : begin + limit]
 
-    async def read(self, runs: Sequence[StoredRun]) -> list[bytes]:
+    async def read(self, runs: Sequence[StoredRun], *, for_reader: bool = False) -> list[bytes]:
         found: list[bytes] = []
         for one in runs:
             held = self._objects.get(one.object_id)

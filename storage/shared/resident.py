@@ -1,6 +1,6 @@
 """What of a log in a shared store is in memory: what was written last, whole, and stretches that readers asked for."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from protocol.records.batch import BatchHeader
 from protocol.schema import Buffer
@@ -15,7 +15,7 @@ class Resident:
     def __init__(self, window: Stretch, begins: int, end_offset: int, memory: ReadMemory) -> None:
         """`window` is all there is from an offset on up to where the log ends, and all of it was committed."""
         self.window = window
-        self._begins = begins
+        self.begins = begins
         self.durable_offset = end_offset
         """What lies behind stays until it is committed."""
         self._memory = memory
@@ -26,7 +26,7 @@ class Resident:
 
     def at(self, offset: int) -> Stretch | None:
         """The batch that holds an offset and those behind it; None where it has to be brought. Raises `LogDamaged`."""
-        if offset >= self._begins:
+        if offset >= self.begins:
             return self.window
         for stretch, begin in self._brought.items():
             if begin <= offset <= stretch.placed[-1].last_offset:
@@ -37,14 +37,25 @@ class Resident:
         return None
 
     def read(
-        self, offset: int, max_bytes: int, end_offset: int, log_end: int, *, at_least_one: bool
-    ) -> LogSlice | None:
-        """See `storage.log.Log.read_slice`, as far as it is here; None where nothing is. Raises `LogDamaged`."""
+        self,
+        offset: int,
+        max_bytes: int,
+        end_offset: int,
+        log_end: int,
+        *,
+        at_least_one: bool,
+        ask_for: Callable[[int], object],
+    ) -> LogSlice:
+        """See `storage.log.Log.read_slice`, as far as it is here. Where nothing is, it is asked for, and may be here at
+        once. Raises `LogDamaged`."""
         found, next_offset, left = list[Buffer](), offset, max_bytes
         while next_offset < log_end and not (found and next_offset in self._damaged):
             stretch = self.at(next_offset)
+            if stretch is None and not found:
+                ask_for(next_offset)
+                stretch = self.at(next_offset)
             if stretch is None:
-                return LogSlice(found, next_offset) if found else None
+                break
             least = at_least_one and not found
             part = stretch.read(next_offset, left, end_offset=end_offset, at_least_one=least)
             found += part.batches
@@ -76,7 +87,7 @@ class Resident:
 
     def replay(self, from_offset: int) -> Iterator[tuple[BatchHeader, Buffer | None]]:
         """See `storage.log.Log.replay`. Raises `LogDamaged` where it is not in memory."""
-        if from_offset < self._begins:
+        if from_offset < self.begins:
             raise LogDamaged("log", None, from_offset, "what was written down beside it does not fit it")
         return self.window.replay(from_offset)
 
@@ -85,7 +96,7 @@ class Resident:
     def shrink(self, end_offset: int) -> None:
         count = self.window.index_of(min(end_offset, self.durable_offset))
         if count:
-            self._begins = self.window.placed[count - 1].last_offset + 1
+            self.begins = self.window.placed[count - 1].last_offset + 1
             self.window.drop_first(count)
 
     def forget(self, stretch: Stretch) -> None:

@@ -9,7 +9,7 @@ Rule 3. A log that another node owns takes no more writes: what waited for its c
 """
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from protocol.records.batch import BatchHeader
 from protocol.schema import Buffer
@@ -35,6 +35,7 @@ from storage.shared.parts import PART_BATCHES, Part, due_parts
 from storage.shared.read_memory import ReadMemory
 from storage.shared.replacement import Replacement, runs_of
 from storage.shared.resident import Resident
+from storage.shared.source import Source
 from storage.shared.store import LogChange, OwnedLog
 from storage.steps import Spent, Steps, never
 from storage.stretch import Stretch
@@ -46,17 +47,6 @@ if TYPE_CHECKING:
 
 def _nothing() -> None:
     """Nobody is to be told."""
-
-
-class Source(Protocol):
-    """Where the log's bytes are brought from."""
-
-    def put(self, replacement: Replacement) -> Awaitable[None]:
-        """Have it committed; over when it was, or cannot be any more."""
-
-    def bring(self, offset: int) -> Awaitable[None]:
-        """Bring what can be read at an offset: `SharedLog.arrived` is called with it before this is over. The same wait
-        for all who ask meanwhile. Raises `OSError` where it cannot be had now."""
 
 
 class SharedLog:
@@ -234,6 +224,8 @@ class SharedLog:
         self._here.committed(flush.end_offset, flush.size_bytes)
         if flush.change.replaced is not None:
             self._here.forget_before(flush.change.replaced[1] + 1)
+            if self.source is not None:
+                self.source.forget_before(flush.change.replaced[1] + 1)
 
     def put(self, replacement: Replacement) -> None:
         """Have it committed."""
@@ -260,14 +252,17 @@ class SharedLog:
             raise OffsetOutOfRange
         if offset >= min(end_offset, self.end_offset):
             return LogSlice([], offset)
-        found = self._here.read(offset, max_bytes, end_offset, self.end_offset, at_least_one=at_least_one)
-        if found is None:
-            self.ask_for(offset)
-        return found or LogSlice([], offset)
+        bounds = end_offset, self.end_offset
+        return self._here.read(offset, max_bytes, *bounds, at_least_one=at_least_one, ask_for=self.ask_for)
 
     def away(self, offset: int) -> Awaitable[None] | None:
         is_here = offset >= self.end_offset or self.stretch_at(offset) is not None
         return None if is_here else self.ask_for(offset)
+
+    @property
+    def in_memory_from(self) -> int:
+        """All that is behind is in memory, until it is wanted for something else."""
+        return self._here.begins
 
     def stretch_at(self, offset: int) -> Stretch | None:
         """See `Resident.at`."""
@@ -392,6 +387,8 @@ class SharedLog:
 
     def abandon(self) -> None:
         self.failed = self.closed = True
+        if self.source is not None:
+            self.source.close()
         self._observers, self.source = [], None
         self.on_readable = self.on_changed = _nothing
         if self._replacement is not None:

@@ -229,8 +229,9 @@ class SharedStore(Protocol):
     async def runs(self, log_id: int, offset: int, limit: int) -> list[StoredRun]:
         """The runs that end at `offset` or later, by offset, `limit` of them at most."""
 
-    async def read(self, runs: Sequence[StoredRun]) -> list[bytes]:
-        """The bytes of some runs, in their order. Raises `ObjectMissing` and `ObjectLost`."""
+    async def read(self, runs: Sequence[StoredRun], *, for_reader: bool = False) -> list[bytes]:
+        """The bytes of some runs, in their order. However much is read `for_reader`, others are not kept waiting: those
+        who open a log. Raises `ObjectMissing` and `ObjectLost`."""
 
     async def name_of(self, object_id: int) -> str:
         """What people find an object by, whether it is there or not."""

@@ -203,9 +203,9 @@ class DistantStore:
     async def runs(self, log_id: int, offset: int, limit: int) -> list[StoredRun]:
         return await self._asked(lambda: self._model.runs(log_id, offset, limit))
 
-    async def read(self, runs: Sequence[StoredRun]) -> list[bytes]:
+    async def read(self, runs: Sequence[StoredRun], *, for_reader: bool = False) -> list[bytes]:
         self._hit("store.brought")
-        return await self._asked(lambda: self._model.read(runs))
+        return await self._asked(lambda: self._model.read(runs, for_reader=for_reader))
 
     async def name_of(self, object_id: int) -> str:
         return await self._asked(lambda: self._model.name_of(object_id))

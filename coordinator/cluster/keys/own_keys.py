@@ -44,6 +44,14 @@ OWN_KEYS = (
         at_least(1),
     ),
     fixed(
+        "tallystick.store.read.ahead.bytes",
+        LONG,
+        "16777216",
+        "How much may be read ahead of readers that are far behind, beside that; 0: nothing is. It goes when nobody "
+        "has gone on reading there for 10 s, and when writers are sent back.",
+        at_least(0),
+    ),
+    fixed(
         "tallystick.store.pending.bytes",
         LONG,
         "67108864",

@@ -48,9 +48,9 @@ class BringingFirst(ObjectsInS3):
             data = await self.upload(who, upload_of(who), data)
         return await super().commit(who, object_id, data, changes)
 
-    async def read(self, runs: Sequence[StoredRun]) -> list[bytes]:
+    async def read(self, runs: Sequence[StoredRun], *, for_reader: bool = False) -> list[bytes]:
         await self._know_the_cluster()
-        return await super().read(runs)
+        return await super().read(runs, for_reader=for_reader)
 
     async def collect(self, older_ms: int, limit: int) -> int:
         await self._know_the_cluster()

@@ -12,6 +12,8 @@ from broker.process.log_writer import Repeats
 from broker.shared import patience as patience_module
 from broker.shared.bringing import LogSource
 from broker.shared.patience import Patience
+from broker.shared.reading.ahead import ReadingAhead
+from storage.shared.read_memory import ReadMemory
 from storage.shared.store import StoreUnreachable
 
 
@@ -74,6 +76,8 @@ def test_readers_who_ask_again_and_again_are_one_line_for_a_log(caplog: pytest.L
     """However far they have read, and whatever the store says of it."""
 
     class Away:
+        keeps_apart = False
+
         def __init__(self) -> None:
             self.asked = 0
 
@@ -84,7 +88,8 @@ def test_readers_who_ask_again_and_again_are_one_line_for_a_log(caplog: pytest.L
     async def story() -> None:
         for name in ("t-0", "t-1"):
             log = SimpleNamespace(name=name, owned=SimpleNamespace(log_id=1), arrived=None)
-            source = LogSource(cast(Any, log), cast(Any, Away()), own=asyncio.ensure_future)
+            node = ReadingAhead(cast(Any, Away()), ReadMemory(1, 1), 0, asyncio.ensure_future)
+            source = LogSource(cast(Any, log), node)
             for offset in range(3):
                 with pytest.raises(OSError, match="no answer"):
                     await source.bring(offset)

@@ -85,6 +85,12 @@ class Owner:
         self.log.arrived(offset, stretch_of(at_once(self.store.read(runs))))
         return Arrived()
 
+    def forget_before(self, offset: int) -> None:
+        """Nothing is under way."""
+
+    def close(self) -> None:
+        """Nothing is under way."""
+
     def put(self, replacement: Replacement) -> Awaitable[None]:
         self.log.put(replacement)
         self.commit()
