@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from broker.config.broker_config import BrokerConfig
@@ -39,6 +40,18 @@ def is_known(variables: Mapping[str, str]) -> None:
     """The broker has a setting for each of them, and would start with them."""
     config = BrokerConfig(read_environment(OF_THE_IMAGE | dict(variables)))
     assert config.warnings == ()
+
+
+def settings_of(variables: Mapping[str, str]) -> dict[str, str]:
+    """Those that the broker reads itself; others are for a library in it."""
+    return {name: value for name, value in variables.items() if name.startswith("KAFKA_")}
+
+
+def without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this machine would give a node that was told too little, a container does not have."""
+    for name in list(os.environ):
+        if name.startswith("AWS_"):
+            monkeypatch.delenv(name)
 
 
 class ThreeNodes:
@@ -72,8 +85,8 @@ class ThreeNodes:
         )
         return done.returncode
 
-    def go_through_a_kill(self, killed: int = 0) -> None:
-        """Transactions before it, while the others have what the node led, and when it is back."""
+    def go_through_a_kill(self, killed: int = 0) -> list[bytes]:
+        """Transactions before it, while the others have what the node led, and when it is back; what was written."""
         bootstrap, victim = self._bootstrap(), self.nodes[killed]
         admin = AdminClient({"bootstrap.servers": bootstrap, **self.clients})
         admin.create_topics([NewTopic("orders", PARTITIONS)])["orders"].result(SECONDS)
@@ -89,6 +102,7 @@ class ThreeNodes:
         written += self._commit(bootstrap, "when it is back")
         assert sorted(values_of(read_all(bootstrap, "orders", **self.clients))) == sorted(written)
         assert [one.stop() for one in self.nodes] == [0] * len(self.nodes)
+        return written
 
     def _commit(self, bootstrap: str, what: str) -> list[bytes]:
         """One transaction with a record for each partition; what they are."""

@@ -68,6 +68,15 @@ class PostgresqlServer:
 
         asyncio.run(make())
 
+    def drop_database(self, user: str, name: str) -> None:
+        """And who it was made for; nobody has to have left it."""
+
+        async def drop() -> None:
+            await self.sql(f"DROP DATABASE {name} WITH (FORCE)")
+            await self.sql(f"DROP ROLE {user}")
+
+        asyncio.run(drop())
+
     async def wait_until(self, query: str, *arguments: object, schema: str | None = None) -> None:
         """Until a query finds a row."""
         deadline = time.monotonic() + PATIENCE_S

@@ -27,12 +27,13 @@ SERVERS = ("moto", "versitygw", *(("another",) if ANOTHER in os.environ else ())
 
 def why_not(kind: str) -> str | None:
     """Why no such server can run here, in a sentence; None where one can."""
-    if kind == "versitygw" and _versitygw() is None:
+    if kind == "versitygw" and versitygw() is None:
         return "there is no versitygw (go install github.com/versity/versitygw/cmd/versitygw@latest)"
     return None
 
 
-def _versitygw() -> str | None:
+def versitygw() -> str | None:
+    """The program, where there is one."""
     places = os.pathsep.join([os.environ.get("PATH", ""), str(Path.home() / "go" / "bin")])
     return shutil.which("versitygw", path=places)
 
@@ -62,7 +63,7 @@ def environment(port: int, *, secret: str = SECRET, host: str = "127.0.0.1") -> 
 class Moto:
     """It believes everybody."""
 
-    def __init__(self) -> None:
+    def __init__(self, bucket: str = BUCKET) -> None:
         from moto.server import ThreadedMotoServer  # type: ignore[import-untyped,unused-ignore]
 
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -70,7 +71,7 @@ class Moto:
         self._server.start()
         self.port: int = self._server.get_host_and_port()[1]
         asked = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
-        asked.request("PUT", f"/{BUCKET}")
+        asked.request("PUT", f"/{bucket}")
         assert asked.getresponse().status == 200
         asked.close()
 
@@ -89,7 +90,7 @@ class Versitygw:
         self.start()
 
     def start(self) -> None:
-        program = _versitygw()
+        program = versitygw()
         assert program is not None
         self._process = subprocess.Popen(
             [program, "--port", f"{self.host}:{self.port}", "posix", str(self._folder)],
