@@ -148,8 +148,9 @@ class BrokerConfig:
 
     @property
     def rack(self) -> str | None:
+        """None for an empty one, too: so a container says it whose machine has no label."""
         value = self.get("broker.rack")
-        return value if isinstance(value, str) else None
+        return value if isinstance(value, str) and value else None
 
     @property
     def data_folder(self) -> str:

@@ -80,6 +80,12 @@ def test_defaults_are_kafka_s_but_for_what_one_node_changes() -> None:
     assert config.rack is None and config.advertised_listeners == ()
 
 
+def test_an_empty_rack_is_none() -> None:
+    """What a container is told whose machine has no such label."""
+    assert BrokerConfig({"broker.rack": ""}).rack is None
+    assert BrokerConfig({"broker.rack": "zone-a"}).rack == "zone-a"
+
+
 def test_broker_id_is_the_older_name_of_node_id() -> None:
     assert BrokerConfig({"broker.id": "5"}).node_id == 5
     assert BrokerConfig({"broker.id": "5", "node.id": "6"}).node_id == 6
