@@ -37,8 +37,9 @@ def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(HELM), *arguments], capture_output=True, text=True, check=False)
 
 
-def rendered(values: dict[str, str]) -> str:
-    chosen = [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
+def rendered(values: dict[str, str], *files: Path) -> str:
+    chosen = [part for file in files for part in ("--values", str(file))]
+    chosen += [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
     done = helm("template", "mine", str(CHART), "--kube-version", "1.31.0", *chosen)
     assert done.returncode == 0, done.stderr
     return done.stdout

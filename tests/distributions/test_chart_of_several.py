@@ -10,7 +10,7 @@ import yaml
 
 from tallystick.certificates import make_for_development
 from tests.distributions.test_chart import CHART, helm, needs_helm, rendered
-from tests.distributions.three_nodes import ThreeNodes, here, is_known
+from tests.distributions.three_nodes import ThreeNodes, here, is_known, settings_of
 from tests.harness.proxy import free_port
 from tests.shared_store.postgresql_server import PostgresqlServer
 
@@ -29,19 +29,25 @@ FIRST_USERS = "SCRAM-SHA-512=[name=nodes,password=secret of nodes] SCRAM-SHA-512
 TO_TRY = CHART.parent / "postgresql-to-try.yaml"
 
 
-def objects(values: Mapping[str, str]) -> dict[str, Any]:
+def objects(values: Mapping[str, str], *files: Path) -> dict[str, Any]:
     """By kind; the services by their names, too."""
-    found = [one for one in yaml.safe_load_all(rendered(dict(values))) if one is not None]
+    found = [one for one in yaml.safe_load_all(rendered(dict(values), *files)) if one is not None]
     return {one["kind"]: one for one in found} | {
         one["metadata"]["name"]: one for one in found if one["kind"] == "Service"
     }
 
 
-def variables(pod: Mapping[str, Any], name: str, secrets: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """What Kubernetes makes of them for the pod of that name. `$(NAME)` is a variable that stands before it."""
+def variables(
+    pod: Mapping[str, Any], name: str, secrets: Mapping[str, Mapping[str, str]], *, zone: str | None = None
+) -> dict[str, str]:
+    """What Kubernetes makes of them for the pod of that name. `$(NAME)` is a variable that stands before it; of a label
+    that is not there, an empty one is made."""
     index = name.rpartition("-")[2]
     fields = {"metadata.name": name, "metadata.labels['apps.kubernetes.io/pod-index']": index}
+    fields["metadata.labels['topology.kubernetes.io/zone']"] = zone or ""
     found: dict[str, str] = {}
+    for one in pod["containers"][0].get("envFrom", ()):
+        found |= secrets[one["secretRef"]["name"]]
     for one in pod["containers"][0]["env"]:
         if "value" in one:
             found[one["name"]] = re.sub(r"\$\((\w+)\)", lambda other: found[other[1]], one["value"])
@@ -59,10 +65,11 @@ def test_pods_have_no_volume_and_are_moved_one_at_a_time() -> None:
     assert of_pods["replicas"] == 3
     assert "volumeClaimTemplates" not in of_pods
     assert [one["name"] for one in of_pods["template"]["spec"]["volumes"]] == ["tmp"]
-    assert told["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
+    budget = told["PodDisruptionBudget"]["spec"]
+    assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
     labels = of_pods["template"]["metadata"]["labels"].items()
     spread = of_pods["template"]["spec"]["topologySpreadConstraints"]
-    selectors = [told["PodDisruptionBudget"]["spec"]["selector"], *(one["labelSelector"] for one in spread)]
+    selectors = [budget["selector"], *(one["labelSelector"] for one in spread)]
     assert all(one["matchLabels"].items() <= labels for one in selectors)
     assert {one["whenUnsatisfiable"] for one in spread} == {"ScheduleAnyway"}
 
@@ -75,7 +82,7 @@ def test_a_node_has_the_number_of_its_pod_and_its_name() -> None:
     for number in range(3):
         name = f"mine-tallystick-{number}"
         found = variables(told["StatefulSet"]["spec"]["template"]["spec"], name, secrets)
-        is_known({key: value for key, value in found.items() if key.startswith("KAFKA_")})
+        is_known(settings_of(found))
         assert found["KAFKA_NODE_ID"] == str(number)
         assert found["KAFKA_ADVERTISED_LISTENERS"] == f"CLIENTS://{name}.mine-tallystick-pods.default.svc:9092"
         assert found["KAFKA_TALLYSTICK_STORE"] == secrets["database"]["url"]

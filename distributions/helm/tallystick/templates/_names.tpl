@@ -14,6 +14,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
+{{- define "tallystick.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default (ternary (include "tallystick.name" .) "default" .Values.serviceAccount.create) }}
+{{- end }}
+
 {{- define "tallystick.bootstrap" -}}
 {{ printf "%s.%s.svc:%v" (include "tallystick.name" .) .Release.Namespace .Values.listener.port }}
 {{- end }}
