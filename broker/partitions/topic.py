@@ -17,7 +17,7 @@ class Partitions(Sequence[Partition]):
         self._slots: list[Partition | None] = []
         self._deleted = False
         self._elsewhere: set[int] = set()
-        """Those that other nodes lead."""
+        """Those that other nodes lead, or nobody does."""
         self._open_until = 0
         """All before this one are open, or elsewhere."""
 
@@ -70,6 +70,10 @@ class Partitions(Sequence[Partition]):
         """It is to be opened here from now on."""
         self._elsewhere.discard(index)
         self._open_until = min(self._open_until, index)
+
+    def elsewhere(self) -> list[int]:
+        """Those that other nodes lead, or nobody does."""
+        return sorted(self._elsewhere)
 
     def opened(self) -> list[Partition]:
         """Those that are open already, with a log that can be used."""

@@ -36,15 +36,16 @@ RECORDS = Metric(
 LAG_SUM = Metric(
     "kafka_consumergroup_lag_sum",
     Kind.GAUGE,
-    "The same as kafka_consumergroup_lag, of all partitions of a topic that the group has committed offsets of.",
+    "The same as kafka_consumergroup_lag, of all partitions of a topic that the group has committed offsets of and "
+    "that this node leads.",
     ("consumergroup", "topic"),
 )
 WORST = Metric("tallystick_consumergroup_lag_max", Kind.GAUGE, "The largest lag of a group in a partition, in offsets.")
 NOT_TOLD = Metric(
     "tallystick_consumergroup_partitions_not_told",
     Kind.GAUGE,
-    "Committed offsets that have no lines of their own here: there are more than are told, or their partitions are "
-    "not open.",
+    "Committed offsets of groups that this node coordinates, which have no lines of their own here: there are more "
+    "than are told, or their partitions are not open, or another node leads them.",
 )
 METRICS = (OFFSET, LAG, RECORDS, LAG_SUM, WORST, NOT_TOLD)
 

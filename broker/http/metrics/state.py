@@ -16,10 +16,18 @@ INFO = Metric(
     "tallystick_info", Kind.GAUGE, "1; what this broker is.", ("node_id", "cluster_id", "epoch", "durability")
 )
 CONTROLLER = Metric(
-    "kafka_controller_kafkacontroller_activecontrollercount", Kind.GAUGE, "1: it is its own controller."
+    "kafka_controller_kafkacontroller_activecontrollercount",
+    Kind.GAUGE,
+    "1 at the node that is the controller, 0 at others: the sum over all nodes is 1.",
 )
-BROKERS = Metric("kafka_controller_kafkacontroller_activebrokercount", Kind.GAUGE, "1: there are no others.")
-FENCED = Metric("kafka_controller_kafkacontroller_fencedbrokercount", Kind.GAUGE, "0: there are no others.")
+BROKERS = Metric(
+    "kafka_controller_kafkacontroller_activebrokercount", Kind.GAUGE, "Nodes that serve, as this one knows them."
+)
+FENCED = Metric(
+    "kafka_controller_kafkacontroller_fencedbrokercount",
+    Kind.GAUGE,
+    "Nodes that have left and were not unregistered, as this one knows them.",
+)
 UNDER_REPLICATED = Metric(
     "kafka_server_replicamanager_underreplicatedpartitions", Kind.GAUGE, "0: a partition has one replica."
 )
@@ -44,18 +52,25 @@ WAITING = Metric(
     "Fetches that wait for records.",
     ("delayedOperation",),
 )
-GROUPS = Metric("tallystick_groups", Kind.GAUGE, "Groups, of all protocols.")
+GROUPS = Metric("tallystick_groups", Kind.GAUGE, "Groups of all protocols that this node coordinates.")
 GROUP_COUNT = Metric("kafka_coordinator_group_groupmetadatamanager_numgroups", Kind.GAUGE, "The same.")
-TRANSACTIONS = Metric("tallystick_transactional_ids", Kind.GAUGE, "Transactional ids, by their state.", ("state",))
+TRANSACTIONS = Metric(
+    "tallystick_transactional_ids",
+    Kind.GAUGE,
+    "Transactional ids that this node coordinates, by their state.",
+    ("state",),
+)
 OPEN = Metric(
     "tallystick_open_transactions",
     Kind.GAUGE,
-    "Open transactions that began at least so many seconds ago.",
+    "Of those the open transactions that began at least so many seconds ago.",
     ("at_least_seconds",),
 )
-OLDEST = Metric("tallystick_oldest_transaction_seconds", Kind.GAUGE, "How long ago the oldest open one began.")
+OLDEST = Metric("tallystick_oldest_transaction_seconds", Kind.GAUGE, "How long ago the oldest of those began.")
 UNMARKED = Metric(
-    "tallystick_decided_transactions", Kind.GAUGE, "Transactions that are decided and whose markers are being written."
+    "tallystick_decided_transactions",
+    Kind.GAUGE,
+    "Transactions that this node has decided and whose markers are being written.",
 )
 MEMORY = Metric("tallystick_memory_used_bytes", Kind.GAUGE, "Bytes that clients make it hold, by budget.", ("budget",))
 MEMORY_LIMIT = Metric("tallystick_memory_limit_bytes", Kind.GAUGE, "What each budget has.", ("budget",))
@@ -151,7 +166,7 @@ def families(broker: SeenBroker, seen: Look) -> Iterator[Family]:
         limits.add(limit, name)
     yield from (memory, limits)
     yield from _plain(
-        (CONTROLLER, 1), (BROKERS, 1), (FENCED, 0), (UNDER_REPLICATED, 0), (UNDER_MIN_ISR, 0),
+        *_of_the_cluster(services), (UNDER_REPLICATED, 0), (UNDER_MIN_ISR, 0),
         (GROUPS, seen.groups), (GROUP_COUNT, seen.groups),
     )  # fmt: skip
     if (monitor := broker.monitor) is not None:
@@ -159,6 +174,14 @@ def families(broker: SeenBroker, seen: Look) -> Iterator[Family]:
         yield from _plain(
             (STALLS, monitor.turns_over), (LONG_STALLS, monitor.turns_over_100_ms), (WORST_STALL, worst_s)
         )
+
+
+def _of_the_cluster(services: Services) -> Iterator[tuple[Metric, float]]:
+    nodes = services.nodes
+    yield CONTROLLER, nodes.controller_id == nodes.node_id
+    fenced = [] if nodes.is_alone else [one.fenced for one in services.cluster.image.brokers.values()]
+    yield BROKERS, 1 if nodes.is_alone else fenced.count(False)
+    yield FENCED, fenced.count(True)
 
 
 def _connections(broker: SeenBroker, seen: Look) -> Iterator[Family]:

@@ -11,6 +11,7 @@ from broker.api.services import Services
 from broker.http.metrics.metric import Family, Kind, Metric
 from broker.partitions.measured_partition import MeasuredPartition
 from broker.partitions.partition import Partition
+from coordinator.cluster.leaders import NOBODY
 
 MOST_TOPICS = 500
 MOST_PARTITIONS = 2000
@@ -49,12 +50,20 @@ LEADERS = Metric(
     "kafka_server_replicamanager_leadercount", Kind.GAUGE, "The same: a node has none but those that it leads."
 )
 OFFLINE_REPLICAS = Metric(
-    "kafka_server_replicamanager_offlinereplicacount", Kind.GAUGE, "Partitions whose log is damaged or not open yet."
+    "kafka_server_replicamanager_offlinereplicacount",
+    Kind.GAUGE,
+    "Partitions that this node leads and whose log is damaged or not open yet.",
 )
-OFFLINE = Metric("kafka_controller_kafkacontroller_offlinepartitionscount", Kind.GAUGE, "The same.")
-ALL_TOPICS = Metric("kafka_controller_kafkacontroller_globaltopiccount", Kind.GAUGE, "Topics.")
+OFFLINE = Metric(
+    "kafka_controller_kafkacontroller_offlinepartitionscount",
+    Kind.GAUGE,
+    "The same, and those that no node leads, as this one knows it.",
+)
+ALL_TOPICS = Metric("kafka_controller_kafkacontroller_globaltopiccount", Kind.GAUGE, "Topics of the cluster.")
 ALL_PARTITIONS = Metric(
-    "kafka_controller_kafkacontroller_globalpartitioncount", Kind.GAUGE, "Partitions of all topics."
+    "kafka_controller_kafkacontroller_globalpartitioncount",
+    Kind.GAUGE,
+    "Partitions of all topics, whichever node leads them.",
 )
 
 METRICS = (
@@ -88,6 +97,9 @@ class Look:
     topics: int = 0
     partitions: int = 0
     open: int = 0
+    elsewhere: int = 0
+    """Led by other nodes, or by none."""
+    led_by_nobody: int = 0
     held: int = 0
     producers: int = 0
     size: int = 0
@@ -103,6 +115,11 @@ async def look(services: Services) -> Look:
         counted = [0, 0, 0]
         for partition in topic.partitions.opened():
             _take(seen, partition, counted)
+            if slice_.spent():
+                await slice_.wait_for_turn()
+        for index in topic.partitions.elsewhere():
+            seen.elsewhere += 1
+            seen.led_by_nobody += services.nodes.leader(topic.topic_id, index)[0] == NOBODY
             if slice_.spent():
                 await slice_.wait_for_turn()
         seen.by_topic[topic.name, topic.topic_id] = (counted[0], counted[1], counted[2])
@@ -158,11 +175,16 @@ def families(seen: Look, totals: Totals) -> Iterator[Family]:
         for line in seen.lines:
             family.add(getattr(line, attribute), line.topic, str(line.index))
         yield family
-    closed = seen.partitions - seen.open
+    closed = seen.partitions - seen.open - seen.elsewhere
     for metric, value in (
         *((ALL_BYTES, seen.size), (WORST_LAG, seen.worst_lag), (HELD, seen.held), (PRODUCERS, seen.producers)),
         *((NOT_TOLD, seen.open - len(seen.lines)), (PARTITIONS, seen.open), (LEADERS, seen.open)),
-        *((OFFLINE_REPLICAS, closed), (OFFLINE, closed), (ALL_TOPICS, seen.topics), (ALL_PARTITIONS, seen.partitions)),
+        *(
+            (OFFLINE_REPLICAS, closed),
+            (OFFLINE, closed + seen.led_by_nobody),
+            (ALL_TOPICS, seen.topics),
+            (ALL_PARTITIONS, seen.partitions),
+        ),
     ):
         family = Family(metric)
         family.add(value)
