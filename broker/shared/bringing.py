@@ -11,7 +11,7 @@ from storage.log import LogDamaged
 from storage.shared.replacement import Replacement
 from storage.shared.shared_log import SharedLog
 from storage.shared.store import ObjectMissing, OwnedLog, SharedStore, StoredRun, StoreRefused, StoreUnreachable
-from storage.stretch import Stretch
+from storage.stretch import STRETCH_BYTES, Stretch
 
 _log = EventLog("store")
 Own = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
@@ -39,14 +39,16 @@ async def tail_of(
 async def _stretch_at(store: SharedStore, log_id: int, offset: int, name: str) -> Stretch:
     """What lies at an offset of a log, and some of what follows. Raises `StoreUnreachable`, `LogDamaged`,
     `ObjectMissing`."""
-    wanted, _ = await _runs_at(store, log_id, offset, name)
+    wanted, _ = await _runs_at(store, log_id, offset, name, STRETCH_BYTES)
     return await stretch_in(store, wanted, offset, name, for_reader=False)
 
 
-async def _runs_at(store: SharedStore, log_id: int, offset: int, name: str) -> tuple[list[StoredRun], list[StoredRun]]:
+async def _runs_at(
+    store: SharedStore, log_id: int, offset: int, name: str, most_bytes: int
+) -> tuple[list[StoredRun], list[StoredRun]]:
     """Those of a stretch, and those that are known to follow. Raises `StoreUnreachable`, `LogDamaged`."""
     runs = await store.runs(log_id, offset, RUNS_AT_ONCE)
-    wanted = first_stretch(runs, offset)
+    wanted = first_stretch(runs, offset, most_bytes)
     if not wanted:
         raise LogDamaged(name, None, offset, "the store has no run there") from ObjectMissing(f"a run at {offset}")
     return wanted, runs[len(wanted) :]
@@ -61,6 +63,7 @@ class LogSource:
         self._of_another = of_another
         self._store = node.store
         self._own = node.own
+        self._most_bytes = node.stretch_bytes
         self._ahead = AheadOfLog(node, log)
         self._under_way: dict[int, asyncio.Future[None]] = {}
         self._outdated: set[int] = set()
@@ -104,7 +107,7 @@ class LogSource:
     async def _bring(self, offset: int, future: "asyncio.Future[None]") -> None:
         log = self._log
         try:
-            wanted, rest = await _runs_at(self._store, log.owned.log_id, offset, log.name)
+            wanted, rest = await _runs_at(self._store, log.owned.log_id, offset, log.name, self._most_bytes)
             stretch = await stretch_in(self._store, wanted, offset, log.name, for_reader=True)
             if offset not in self._outdated and not log.closed:
                 log.arrived(offset, stretch)

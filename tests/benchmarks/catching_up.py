@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from rich.console import Console
 from rich.table import Table
@@ -61,7 +61,7 @@ def read_far(bootstrap: str, partitions: int, *, again: bool) -> None:
     """All of it; says how many MB/s that were. With `again` it goes on until it is ended."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "far", "enable.auto.commit": False})
     places = [TopicPartition("far", index) for index in range(partitions)]
-    left = sum(consumer.get_watermark_offsets(place, PATIENCE_S)[1] for place in places)
+    left = sum(_end_of(consumer, place) for place in places)
     while True:
         consumer.assign([TopicPartition("far", index, 0) for index in range(partitions)])
         began, count = time.perf_counter(), 0
@@ -73,6 +73,17 @@ def read_far(bootstrap: str, partitions: int, *, again: bool) -> None:
         print(json.dumps(count * RECORD_BYTES / 1e6 / (time.perf_counter() - began)), flush=True)
         if not again:
             return consumer.close()
+
+
+def _end_of(consumer: Consumer, place: TopicPartition) -> int:
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            end: int = consumer.get_watermark_offsets(place, PATIENCE_S)[1]
+            return end
+        except KafkaException:  # It is not open yet.
+            if time.monotonic() > deadline:
+                raise
 
 
 def write_near(bootstrap: str) -> None:

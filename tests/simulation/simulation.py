@@ -42,7 +42,7 @@ from tests.simulation.faults import Faults
 from tests.simulation.history import History
 from tests.simulation.plan_clients import COMPACTED
 from tests.simulation.shape import ClientPlan, Plan
-from tests.simulation.stored import DistantStore, Line
+from tests.simulation.stored import DistantStore, Line, ahead_bytes, in_stretches
 from tests.simulation.world import World
 
 CLIENTS: dict[str, Callable[[World, ClientPlan], Awaitable[None]]] = {
@@ -131,13 +131,14 @@ def run(
     broker = _broker(plan, scheduler, network, random)
     if line is not None:
         draws = Random(f"store {plan.seed}")
-        over_a_store(broker, line, draws, world.hit, memory_bytes=draws.choice((1, 3_000, 1 << 28)))
+        memory_bytes = draws.choice((1, 3_000, 1 << 28))
+        over_a_store(broker, line, draws, world.hit, memory_bytes=memory_bytes, seed=plan.seed)
     bugs = BugLog()
     gc_was = gc.isenabled()
     gc.disable()
     violations: list[str] = []
     try:
-        with quiet_about_the_dead(), _heard_by(bugs):
+        with in_stretches(plan.seed), quiet_about_the_dead(), _heard_by(bugs):
             run_on(loop, life(world, broker))
     except Stuck as stuck:
         violations.append(f"stuck: {stuck}")
@@ -228,11 +229,18 @@ def _broker(plan: Plan, scheduler: Scheduler, network: Network, random: Random) 
 
 
 def over_a_store(
-    broker: BrokerProcess, line: Line, random: Random, hit: Callable[[str], None], *, memory_bytes: int
+    broker: BrokerProcess,
+    line: Line,
+    random: Random,
+    hit: Callable[[str], None],
+    *,
+    memory_bytes: int,
+    seed: int = 0,
 ) -> None:
     """What the broker writes goes to a store from now on, which outlives it."""
     model = StoreInMemory(lambda: int(broker.scheduler.now * 1000), keeps_apart=line.bucket is not None)
     broker.settings |= {"tallystick.store": "model://", "tallystick.store.memory.bytes": str(memory_bytes)}
+    broker.settings["tallystick.store.read.ahead.bytes"] = ahead_bytes(seed)
     broker.settings["broker.heartbeat.interval.ms"] = "200"
     broker.settings.pop("tallystick.durability", None)
     broker.make_store = lambda: DistantStore(model, broker.scheduler, line, Random(random.random()), hit=hit)

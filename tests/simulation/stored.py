@@ -5,11 +5,14 @@ any more. A process that dies leaves behind what it had under way. The store its
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
+from unittest import mock
 
+from broker.shared.reading import ahead
 from protocol.schema import Buffer
 from storage.shared.memory_store import StoreInMemory
 from storage.shared.store import (
@@ -74,6 +77,19 @@ def draw_stored(seed: int) -> Plan:
 def _without_disk(fault: FaultPlan) -> FaultPlan:
     """Whatever was not committed is gone with the process: no page cache outlives it."""
     return replace(fault, kind="power", operation="") if fault.kind in ("kill", "power") else fault
+
+
+@contextmanager
+def in_stretches(seed: int) -> Iterator[None]:
+    """Logs here are short: what readers have brought at a time is little, or nobody would come to what is ahead."""
+    size_bytes = Random(f"stretches {seed}").choice((1, 500, 3_000, 1 << 20))
+    with mock.patch.object(ahead, "STRETCH_BYTES", size_bytes):
+        yield
+
+
+def ahead_bytes(seed: int) -> str:
+    """How much a node reads ahead."""
+    return str(Random(f"ahead {seed}").choice((0, 1_000, 10_000, 1 << 24)))
 
 
 def draw_line(seed: int) -> Line:

@@ -9,6 +9,7 @@ from unittest import mock
 import pytest
 
 from broker.partitions.partition import Partition
+from broker.shared.reading.ahead import _Reader
 from storage.shared.memory_store import StoreInMemory
 from storage.shared.resident import Resident
 from storage.shared.store import LogChange, StoreUnreachable, Upload
@@ -80,6 +81,14 @@ def _what_does_not_come_passes_for_brought() -> Planted:
     return mock.patch.object(DistantStore, "upload", upload)
 
 
+def _what_is_ahead_passes_for_what_is_wanted() -> Planted:
+    def number_of(self: _Reader, offset: int) -> int | None:
+        return 1 if len(self._ahead) > 1 and offset == self._ahead[0].begins else true(self, offset)
+
+    true = _Reader._number_of
+    return mock.patch.object(_Reader, "_number_of", number_of)
+
+
 DEFECTS: dict[str, Callable[[], Planted]] = {
     "what was given up passes for made": _given_up_passes_for_made,
     "what was made passes for given up": _made_passes_for_given_up,
@@ -87,6 +96,7 @@ DEFECTS: dict[str, Callable[[], Planted]] = {
     "what waits for its commit is forgotten": _uncommitted_is_forgotten,
     "a start moves without what makes it possible": _bounds_without_what_is_beside,
     "what does not come passes for brought": _what_does_not_come_passes_for_brought,
+    "what is ahead passes for what is wanted": _what_is_ahead_passes_for_what_is_wanted,
 }
 """That a process commits after its end is for `test_several_nodes`: one that starts again has asked the store so much
 before it serves that what its earlier life had under way has arrived by then."""

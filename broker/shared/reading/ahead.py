@@ -46,6 +46,8 @@ class ReadingAhead:
         self.ways = asyncio.Semaphore(AT_ONCE_APART if store.keeps_apart else AT_ONCE)
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
+        self.stretch_bytes = STRETCH_BYTES
+        """What is brought for a reader at a time."""
         self._memory = memory
         self._readers: dict[_Reader, float] = {}
         """Those who read on, and when they have asked last, in this order."""
@@ -54,7 +56,7 @@ class ReadingAhead:
     @property
     def share(self) -> int:
         """How many stretches may be ahead of each reader."""
-        return max(1, self.limit_bytes // STRETCH_BYTES // max(1, len(self._readers)))
+        return max(1, self.limit_bytes // self.stretch_bytes // max(1, len(self._readers)))
 
     def is_possible(self) -> bool:
         """Whether there is memory for it. Where writers are sent back, it is wanted for what they bring."""
@@ -245,7 +247,7 @@ class _Reader:
     def _bring_known(self) -> None:
         """As far as there is room, and memory."""
         while self._known and self._has_room():
-            wanted = first_stretch(takewhile(self._is_away, self._known), self._ends)
+            wanted = first_stretch(takewhile(self._is_away, self._known), self._ends, self._node.stretch_bytes)
             if not wanted:
                 self._known = ()
                 return

@@ -5,17 +5,18 @@ from collections.abc import Iterable, Sequence
 from protocol.records.batch import CorruptRecords
 from storage.log import LogDamaged
 from storage.shared.store import ObjectLost, SharedStore, StoredRun
-from storage.stretch import STRETCH_BYTES, Stretch, stretch_of
+from storage.stretch import Stretch, stretch_of
 
 RUNS_AT_ONCE = 500
 
 
-def first_stretch(runs: Iterable[StoredRun], offset: int) -> list[StoredRun]:
-    """The runs that hold what lies at an offset, and some of what follows without a gap; none where nothing does."""
+def first_stretch(runs: Iterable[StoredRun], offset: int, most_bytes: int) -> list[StoredRun]:
+    """The runs that hold what lies at an offset, and what follows without a gap: so much, or one that is larger. None
+    where nothing lies there."""
     wanted: list[StoredRun] = []
     size_bytes, expected = 0, offset
     for one in runs:
-        if one.run.base_offset > expected or (wanted and size_bytes + one.run.size_bytes > STRETCH_BYTES):
+        if one.run.base_offset > expected or (wanted and size_bytes + one.run.size_bytes > most_bytes):
             break
         wanted.append(one)
         size_bytes += one.run.size_bytes

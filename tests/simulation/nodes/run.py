@@ -20,7 +20,7 @@ from tests.simulation.nodes.faults import NodeFaults, OneNode
 from tests.simulation.nodes.plan import SESSION_MS, draw_several
 from tests.simulation.nodes.router import has_racks, rack_of
 from tests.simulation.simulation import Result
-from tests.simulation.stored import DistantStore, Line, draw_line
+from tests.simulation.stored import DistantStore, Line, ahead_bytes, draw_line
 from tests.simulation.world import World
 
 NODES = 3
@@ -108,6 +108,7 @@ def _nodes(count: int, line: Line, world: World, first: BrokerProcess) -> list[O
     first.settings |= {
         "tallystick.store": "model://",
         "tallystick.store.memory.bytes": str(draws.choice((1, 3_000, 1 << 28))),
+        "tallystick.store.read.ahead.bytes": ahead_bytes(world.plan.seed),
         "broker.heartbeat.interval.ms": "200",
         "broker.session.timeout.ms": str(SESSION_MS),
     }

@@ -17,10 +17,10 @@ from broker.coordination.across_nodes.followed_partitions import (
 )
 from broker.partitions.followed_partition import FollowedPartition
 from broker.process.environment import MonotonicMs, RealEnvironment
+from broker.shared import bringing
 from broker.shared import partitions as shared_partitions
 from broker.shared.bringing import Brought
 from broker.shared.partitions import SharedPartitions
-from broker.shared.reading import stretches
 from protocol.records.control import end_transaction_marker
 from storage.segments.stamping import stamp
 from storage.shared.read_memory import ReadMemory
@@ -182,7 +182,7 @@ def test_who_has_seen_more_waits_for_a_look_that_begins_later(monkeypatch: pytes
 
 def test_a_long_backlog_is_taken_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_partitions, "ENOUGH_BYTES", 1)
-    monkeypatch.setattr(stretches, "STRETCH_BYTES", 1)
+    monkeypatch.setattr(bringing, "STRETCH_BYTES", 1)
     monkeypatch.setattr(module, "TAKEN_AT_ONCE", 1)
 
     async def story(world: World) -> None:

@@ -1,13 +1,12 @@
 """A node that reads logs of a store, a stretch at a time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 from unittest import mock
 
 from broker.shared.bringing import LogSource, tail_of
-from broker.shared.reading import ahead, stretches
+from broker.shared.reading import ahead
 from broker.shared.reading.ahead import ReadingAhead
 from storage.log import LogConfig
 from storage.shared.beside import Beside
@@ -129,13 +128,6 @@ class World:
             log.abandon()
 
 
-@contextmanager
-def _small() -> Iterator[None]:
-    """A stretch is what one commit makes."""
-    with mock.patch.object(stretches, "STRETCH_BYTES", SIZE), mock.patch.object(ahead, "STRETCH_BYTES", SIZE):
-        yield
-
-
 def told(story: Callable[[World], Awaitable[None]], limit_bytes: int = MANY) -> None:
     """Nothing is held when it is over, nothing counts, and no timer runs."""
 
@@ -150,5 +142,5 @@ def told(story: Callable[[World], Awaitable[None]], limit_bytes: int = MANY) -> 
         errors = [task.exception() for task in world.tasks if not task.cancelled()]
         assert errors == [None] * len(errors)
 
-    with _small():
+    with mock.patch.object(ahead, "STRETCH_BYTES", SIZE):
         asyncio.run(tell())
