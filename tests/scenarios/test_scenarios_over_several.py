@@ -32,6 +32,7 @@ OF_ONE_BROKER = {
         "members: Brokers that are not there are not unregistered",
     ),
     "it tells what one broker has": (
+        "members: Every version of DescribeQuorum",
         "log-folders: Every version of DescribeLogDirs",
         "log-folders: What is not there has no size, and what is named twice is described once",
         "log-folders: A partition stays in the folder it is in",

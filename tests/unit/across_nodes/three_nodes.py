@@ -18,6 +18,7 @@ from protocol.messages.placement import (
     ReassignableTopic,
 )
 from protocol.messages.topics import CreatableReplicaAssignment, CreatableTopic, DeleteTopicState
+from tallystick.client.connection import Connection
 from tests.unit.transactions.node_rig import ask
 
 PATIENCE_S = 60
@@ -73,6 +74,15 @@ class ThreeNodes:
     async def delete_topic(self, name: str) -> None:
         (result,) = await self.by_id[self.controller].topics.delete([DeleteTopicState(name=name, topic_id=bytes(16))])
         assert result.error_code == ErrorCode.NONE
+
+    async def answer_of(self, asked: int, request: object, version: int) -> Any:
+        """What a client of that node is told, over TCP."""
+        endpoint = next(iter(self.by_id[asked].endpoints.values()))
+        connection = await Connection.connect(endpoint.host, endpoint.port, client_id="test")
+        try:
+            return await connection.ask(request, version)
+        finally:
+            await connection.close()
 
 
 class Behind:

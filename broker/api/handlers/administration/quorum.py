@@ -1,5 +1,5 @@
 """DescribeQuorum (55), UnregisterBroker (64), AddRaftVoter (80), RemoveRaftVoter (81): the members of the cluster, and
-who votes, which is this node.
+who votes, which is the controller.
 
 Sentences as a running Kafka 4.3 gives them.
 """
@@ -41,6 +41,7 @@ NOT_LEADER = (
     "For requests intended only for the leader, this error indicates that the broker is not the current leader."
 )
 NO_DIRECTORY = bytes(16)
+NOT_KNOWN = -1
 
 
 class QuorumServices(WithCluster, WithEndpoints, WithEnvironment, Protocol):
@@ -54,12 +55,15 @@ class QuorumServices(WithCluster, WithEndpoints, WithEnvironment, Protocol):
 async def describe_quorum(
     services: QuorumServices, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
-    """Describe who votes on the metadata log: this node alone, which leads it in the epoch of its start. Answered at
-    once.
+    """Describe who votes on the metadata log and who follows it. The only voter is the node that leads it, the
+    controller; of several nodes the others that serve are observers, and how far they have followed is not known (-1):
+    they read the log in the store. Answered at once, by the controller whichever node is asked.
 
-    Whoever asks for anything but partition 0 of `__cluster_metadata`, once, is told of all that it is not hosted. v1:
-    when each voter last had all there is (now); v2: messages, and how voters are reached: as this listener's clients
-    reach the node, there being no listener for controllers.
+    Whoever asks for anything but partition 0 of `__cluster_metadata`, once, is told of all that it is not hosted;
+    NOT_LEADER_OR_FOLLOWER of that where nobody is known to be the controller just now. v1: when the voter last had all
+    there is (now); v2: messages, directories of observers, and how the voter is reached: as clients of the listener
+    that it was asked through reach it, which is that between nodes where another node was asked first. There is no
+    listener for controllers.
     """
     asked = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
     if asked == [(CLUSTER_METADATA, [0])]:
@@ -91,7 +95,7 @@ def _described(services: QuorumServices, context: RequestContext) -> DescribeQuo
         leader_epoch=services.cluster.epoch,
         high_watermark=log.high_watermark,
         current_voters=[voter],
-        observers=[],
+        observers=[] if services.nodes.is_alone else _observers(services),
     )
     endpoint = services.endpoints[context.connection.listener]
     listener = DescribeQuorumResponseListener(name=context.connection.listener, host=endpoint.host, port=endpoint.port)
@@ -100,6 +104,17 @@ def _described(services: QuorumServices, context: RequestContext) -> DescribeQuo
         topics=[DescribeQuorumResponseTopicData(topic_name=CLUSTER_METADATA, partitions=[partition])],
         nodes=[DescribeQuorumResponseNode(node_id=services.node_id, listeners=[listener])],
     )
+
+
+def _observers(services: QuorumServices) -> list[ReplicaState]:
+    """Kafka leaves out who has not fetched for five minutes; here one is out that is fenced."""
+    observers: list[ReplicaState] = []
+    for node_id, one in sorted(services.cluster.image.brokers.items()):
+        if node_id != services.node_id and not one.fenced:
+            directories = one.registration.log_dirs
+            directory = directories[0] if directories else NO_DIRECTORY
+            observers.append(ReplicaState(replica_id=node_id, replica_directory_id=directory, log_end_offset=NOT_KNOWN))
+    return observers
 
 
 def _not_hosted(one: DescribeQuorumRequestPartitionData) -> DescribeQuorumResponsePartitionData:
