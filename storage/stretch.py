@@ -30,6 +30,12 @@ class Stretch:
         self.placed.append(placed)
         self.size_bytes += placed.size_bytes
 
+    def extend(self, other: "Stretch") -> None:
+        """The next ones."""
+        self.batches += other.batches
+        self.placed += other.placed
+        self.size_bytes += other.size_bytes
+
     def index_of(self, offset: int) -> int:
         """Of the first batch whose last offset is `offset` or more."""
         return bisect_left(self.placed, offset, key=lambda batch: batch.last_offset)

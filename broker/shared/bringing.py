@@ -6,8 +6,9 @@ from typing import Any
 
 from broker.process.logging import EventLog, Passing
 from broker.shared.reading.ahead import AheadOfLog, ReadingAhead
-from broker.shared.reading.stretches import RUNS_AT_ONCE, first_stretch, stretch_in
+from broker.shared.reading.stretches import RUNS_AT_ONCE, first_stretch, known_of, stretch_in
 from storage.log import LogDamaged
+from storage.shared.checked_run import Known
 from storage.shared.replacement import Replacement
 from storage.shared.shared_log import SharedLog
 from storage.shared.store import ObjectMissing, OwnedLog, SharedStore, StoredRun, StoreRefused, StoreUnreachable
@@ -23,10 +24,10 @@ async def tail_of(
     """All batches of a log from an offset on, or enough of them, up to where it ended when it was looked at: what
     another node has committed since is not known to outlive a failover of the store. Raises `StoreUnreachable`,
     `LogDamaged`."""
-    tail = Stretch()
+    tail, known = Stretch(), Known(owned.next_offset, owned.owner_epoch)
     while offset < owned.next_offset and (enough_bytes is None or tail.size_bytes < enough_bytes):
         try:
-            part = await _stretch_at(store, owned.log_id, offset, name)
+            part = await _stretch_at(store, owned.log_id, offset, name, known)
         except ObjectMissing as missing:  # Nobody but the owner takes anything away, and that is who asks.
             raise LogDamaged(name, None, offset, f"{missing} is not in the store") from missing
         for batch, placed in zip(part.batches, part.placed, strict=True):
@@ -36,11 +37,10 @@ async def tail_of(
     return tail
 
 
-async def _stretch_at(store: SharedStore, log_id: int, offset: int, name: str) -> Stretch:
-    """What lies at an offset of a log, and some of what follows. Raises `StoreUnreachable`, `LogDamaged`,
-    `ObjectMissing`."""
+async def _stretch_at(store: SharedStore, log_id: int, offset: int, name: str, known: Known) -> Stretch:
+    """What lies at an offset of a log, and some of what follows. Raises what `stretch_in` does."""
     wanted, _ = await _runs_at(store, log_id, offset, name, STRETCH_BYTES)
-    return await stretch_in(store, wanted, offset, name, for_reader=False)
+    return await stretch_in(store, wanted, offset, name, known, for_reader=False)
 
 
 async def _runs_at(
@@ -106,12 +106,14 @@ class LogSource:
 
     async def _bring(self, offset: int, future: "asyncio.Future[None]") -> None:
         log = self._log
+        known = known_of(log)
         try:
             wanted, rest = await _runs_at(self._store, log.owned.log_id, offset, log.name, self._most_bytes)
-            stretch = await stretch_in(self._store, wanted, offset, log.name, for_reader=True)
+            stretch = await stretch_in(self._store, wanted, offset, log.name, known, for_reader=True)
             if offset not in self._outdated and not log.closed:
                 log.arrived(offset, stretch)
-                self._ahead.brought(offset, wanted[-1].run.last_offset + 1, rest)
+                ends = stretch.placed[-1].last_offset + 1
+                self._ahead.brought(offset, ends, rest if ends > wanted[-1].run.last_offset else ())
         except LogDamaged as damaged:
             if self._of_another and isinstance(damaged.__cause__, ObjectMissing):
                 self._failed(offset, future, damaged)

@@ -40,14 +40,15 @@ OTHERS = 2
 """Connections, which are made when they are wanted."""
 
 _COMMIT = (
-    "SELECT * FROM commit_object($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)"
+    "SELECT * FROM commit_object($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,"
+    " $20)"
 )
 _COMMIT_UPLOAD = (
     "SELECT * FROM commit_upload($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,"
-    " $20)"
+    " $20, $21)"
 )
 _RUNS = """
-SELECT object_id, base_offset, last_offset, position, size_bytes, max_timestamp_ms FROM run
+SELECT object_id, base_offset, last_offset, position, size_bytes, max_timestamp_ms, heads_crc FROM run
 WHERE log_id = $1 AND last_offset >= $2 ORDER BY last_offset LIMIT $3
 """
 _READ = """
@@ -227,6 +228,7 @@ class PostgresqlStore:
                     row["position"],
                     row["size_bytes"],
                     row["max_timestamp_ms"],
+                    row["heads_crc"],
                 ),
             )
             for row in rows
@@ -244,7 +246,8 @@ class PostgresqlStore:
         for one, row in zip(runs, rows, strict=True):
             if row["size"] is None:
                 raise ObjectMissing(f"object {one.object_id}")
-            assert one.run.position + one.run.size_bytes <= row["size"], "a run lies within its object"
+            if one.run.position + one.run.size_bytes > row["size"]:
+                raise ObjectLost(f"object {one.object_id} is shorter than it was")
         return await self._found(runs, rows, for_reader)
 
     async def _found(self, runs: Sequence[StoredRun], rows: Sequence[Row], for_reader: bool) -> list[bytes]:
@@ -335,4 +338,5 @@ def _columns(changes: Sequence[LogChange]) -> list[list[object]]:
         [run.position for _, run in runs],
         [run.size_bytes for _, run in runs],
         [run.max_timestamp_ms for _, run in runs],
+        [run.heads_crc for _, run in runs],
     ]

@@ -11,9 +11,9 @@ Rule 4. Whoever answers from what it found has written something in the same tra
         be committed on the primary alone; WAL has an order, so whatever is committed afterwards is not without it.
 """
 
+from broker.shared.schema_commits import HEADS, RELEASES
 from broker.shared.schema_members import MEMBERS
 from broker.shared.schema_objects import OBJECTS
-from broker.shared.schema_releases import RELEASES
 
 _TABLES = """
 CREATE TABLE cluster (
@@ -281,5 +281,5 @@ END $$;
 CREATE INDEX given_up ON object (object_id) WHERE refused IS NULL;
 """
 
-MIGRATIONS = (_TABLES + _NODES + _LOGS + _COMMITS, MEMBERS, OBJECTS, RELEASES)
+MIGRATIONS = (_TABLES + _NODES + _LOGS + _COMMITS, MEMBERS, OBJECTS, RELEASES, HEADS)
 """Each makes the next version of what the one before it left; the first, of nothing. None is ever changed."""

@@ -180,7 +180,7 @@ class SharedCompactor(Compactor):
     ) -> Awaitable[None]:
         """Commit it in the place of these parts; with the last of a pass, how far that came."""
         log, first = self._shared, parts[0]
-        runs = runs_of(first.base_offset, end_offset, stretch.placed)
+        runs = runs_of(first.base_offset, end_offset, stretch.batches, stretch.placed)
 
         def take_over() -> bool:
             if any(part not in log.parts for part in parts):

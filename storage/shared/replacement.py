@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from protocol.schema import Buffer
 from storage.segments.stamping import Placed
+from storage.shared.checked_run import heads_crc
 from storage.shared.store import Run
 
 RUN_BYTES = 1 << 20
@@ -34,12 +35,16 @@ class Replacement:
 
 
 def runs_of(
-    first_offset: int, end_offset: int, placed: Sequence[Placed], begin_at: Collection[int] = ()
+    first_offset: int,
+    end_offset: int,
+    batches: Sequence[Buffer],
+    placed: Sequence[Placed],
+    begin_at: Collection[int] = (),
 ) -> tuple[Run, ...]:
     """Runs of these batches without a gap between two offsets, though there may be some between the batches. A batch at
     one of some offsets begins a new one."""
     runs: list[Run] = []
-    position = size_bytes = 0
+    position = size_bytes = begin = 0
     newest_ms, base_offset = -1, first_offset
     for number, batch in enumerate(placed):
         size_bytes += batch.size_bytes
@@ -53,6 +58,8 @@ def runs_of(
         ):
             continue
         last_offset = end_offset - 1 if is_last else batch.last_offset
-        runs.append(Run(base_offset, last_offset, position, size_bytes, newest_ms))
+        crc = heads_crc(batches[begin : number + 1])
+        runs.append(Run(base_offset, last_offset, position, size_bytes, newest_ms, crc))
+        begin = number + 1
         position, size_bytes, newest_ms, base_offset = position + size_bytes, 0, -1, last_offset + 1
     return tuple(runs)

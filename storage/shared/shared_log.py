@@ -171,7 +171,7 @@ class SharedLog:
             self.owned.log_id,
             self.owned.owner_epoch,
             self.durable_offset,
-            runs_of(self.durable_offset, self.end_offset, placed, self._part_bases()) if placed else (),
+            runs_of(self.durable_offset, self.end_offset, batches, placed, self._part_bases()) if placed else (),
             None if self.start_offset == self._written_start else self.start_offset,
             None if first_offset == self._written_first else first_offset,
             self._write_down(closing=closing) if is_checkpoint else None,

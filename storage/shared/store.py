@@ -44,7 +44,7 @@ class ObjectMissing(Exception):
 
 
 class ObjectLost(Exception):
-    """A log holds a run of the object, and its bytes are not there. For people: nothing of ours takes them away."""
+    """A log holds a run of the object, and its bytes, or some, are not there. For people: nothing of ours does that."""
 
 
 class StoreRefused(Exception):
@@ -84,6 +84,8 @@ class Run:
     position: int
     size_bytes: int
     max_timestamp_ms: int
+    heads_crc: int | None = None
+    """See `storage.shared.checked_run`. None: a version that had none has committed it."""
 
 
 @dataclass(frozen=True, slots=True)

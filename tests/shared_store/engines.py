@@ -36,6 +36,9 @@ class Shared(Protocol):
     async def forward(self, ms: int) -> None:
         """Time goes by."""
 
+    async def rewrite(self, object_id: int, change: Callable[[bytes], bytes]) -> None:
+        """Somebody changes the bytes of an object, behind everybody's back."""
+
     async def close(self) -> None: ...
 
 
@@ -51,6 +54,11 @@ class SharedModel:
 
     async def forward(self, ms: int) -> None:
         self._now_ms += ms
+
+    async def rewrite(self, object_id: int, change: Callable[[bytes], bytes]) -> None:
+        held = self.store._objects[object_id]
+        assert held is not None, "it was made"
+        held.data = change(held.data)
 
     async def close(self) -> None:
         await self.store.close()
@@ -75,6 +83,12 @@ class SharedPostgresql:
             table, _, name = column.partition(".")
             change = f"UPDATE {table} SET {name} = {name} - $1 * interval '1 millisecond' WHERE {name} IS NOT NULL"
             await self.server.sql(change, ms, schema=self.schema)
+
+    async def rewrite(self, object_id: int, change: Callable[[bytes], bytes]) -> None:
+        query = "SELECT bytes FROM object WHERE object_id = $1"
+        (row,) = await self.server.sql(query, object_id, schema=self.schema)
+        update = "UPDATE object SET bytes = $2 WHERE object_id = $1"
+        await self.server.sql(update, object_id, change(row["bytes"]), schema=self.schema)
 
     async def close(self) -> None:
         for store in (self.store, *self._others):

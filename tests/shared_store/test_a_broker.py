@@ -240,7 +240,9 @@ def test_what_is_no_longer_in_memory_is_brought(nodes: Nodes) -> None:
 def test_a_start_that_cannot_commit_ends(nodes: Nodes, postgresql: PostgresqlServer, schema: str) -> None:
     node = nodes.node(1).start()
     assert node.stop() == 0
-    asyncio.run(postgresql.sql("ALTER FUNCTION commit_object RENAME TO gone", schema=f"broker_{schema}"))
+    named = "SELECT oid::regprocedure::text AS it FROM pg_proc WHERE oid::regprocedure::text LIKE $1"
+    for row in asyncio.run(postgresql.sql(named, f"broker_{schema}.commit_object(%")):
+        asyncio.run(postgresql.sql(f"ALTER FUNCTION {row['it']} RENAME TO gone"))
     with pytest.raises(BrokerFailed, match="ended with status 1"):
         node.start()
 

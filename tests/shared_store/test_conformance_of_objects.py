@@ -4,7 +4,7 @@ what is forgotten, and what nobody who has no bug asks for.
 
 import pytest
 
-from storage.shared.store import LogChange, ObjectMissing, OwnedLog, StoredRun
+from storage.shared.store import LogChange, ObjectLost, ObjectMissing, OwnedLog, StoredRun
 from tests.shared_store.engines import (
     LONG_MS,
     OTHER_TOPIC,
@@ -182,7 +182,7 @@ async def test_a_stretch_lies_within_its_object(shared: Shared) -> None:
     who = await born(shared.store)
     await shared.store.commit(who, object_of(who, 1), [b"01234", b"56789"], [])
     assert await read_of(shared.store, object_of(who, 1), 3, 4) == b"3456"
-    with pytest.raises(AssertionError):
+    with pytest.raises(ObjectLost, match=f"object {object_of(who, 1)}"):
         await read_of(shared.store, object_of(who, 1), 5, 6)
     with pytest.raises(ObjectMissing, match=f"object {object_of(who, 2)}"):
         await read_of(shared.store, object_of(who, 2), 0, 1)

@@ -11,9 +11,17 @@ import asyncpg
 import pytest
 
 from broker.shared import connections, migration
-from broker.shared.postgresql import PostgresqlStore
+from broker.shared.postgresql import _COMMIT_UPLOAD, PostgresqlStore, _columns
 from broker.shared.schema import MIGRATIONS
-from storage.shared.store import FoundLog, Incarnation, LogChange, StoreRefused, StoreUnreachable
+from storage.shared.store import (
+    FoundLog,
+    Incarnation,
+    LogChange,
+    OwnedLog,
+    Run,
+    StoreRefused,
+    StoreUnreachable,
+)
 from tests.shared_store.engines import TOPIC, appended, born, object_of, stretch
 from tests.shared_store.postgresql_server import PostgresqlServer
 
@@ -29,6 +37,19 @@ def tell(url: str, story: Story) -> None:
             await store.close()
 
     asyncio.run(told())
+
+
+async def commit_as_before(
+    store: PostgresqlStore, who: Incarnation, object_id: int, data: bytes, log: OwnedLog, run: Run
+) -> None:
+    """As nodes did up to the fourth version, over the connections that they have."""
+    query = (
+        "SELECT * FROM commit_object($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,"
+        " $19)"
+    )
+    change = LogChange(log.log_id, log.owner_epoch, run.base_offset, (run,))
+    (row,) = await store._commits.ask(query, who.number, who.node_id, object_id, data, *_columns([change])[:-1])
+    assert row["others"] == []
 
 
 def test_two_clusters_lie_in_two_schemas_of_one_database(postgresql: PostgresqlServer, schema: str) -> None:
@@ -103,7 +124,7 @@ def test_an_older_version_is_upgraded_while_a_node_serves(
         await postgresql.sql(begin, 2, schema=schema)
         who = Incarnation(1, (await postgresql.sql(begin, 1, schema=schema))[0]["mine"])
         log = await store.claim(who, TOPIC, 0, None)
-        assert await store.commit(who, object_of(who, 1), [b"0123456789"], [appended(log, 2)]) == frozenset()
+        await commit_as_before(store, who, object_of(who, 1), b"0123456789", log, stretch(0, 2))
         await store.heartbeat(who)
 
         upgraded = PostgresqlStore(postgresql.url(schema))
@@ -113,12 +134,7 @@ def test_an_older_version_is_upgraded_while_a_node_serves(
             assert [row["version"] for row in version] == [len(MIGRATIONS)]
             assert await upgraded.cluster_id(None, "drawn") == "first"
             await store.heartbeat(who)
-            assert (
-                await store.commit(
-                    who, object_of(who, 2), [b"01234"], [LogChange(log.log_id, 0, 2, (stretch(2, size=5),))]
-                )
-                == frozenset()
-            )
+            await commit_as_before(store, who, object_of(who, 2), b"01234", log, stretch(2, size=5))
             with pytest.raises(asyncpg.UndefinedFunctionError):  # It would end the lives of all who live by now.
                 await postgresql.sql(begin, 3, schema=schema)
             beside = await upgraded.join(2, b"beside")
@@ -143,7 +159,7 @@ def test_the_version_before_is_upgraded_while_its_nodes_look_at_logs(
             await store.open()
         who = Incarnation(1, (await postgresql.sql("SELECT join_others(1, '') AS mine", schema=schema))[0]["mine"])
         log = await store.claim(who, TOPIC, 0, None)
-        assert await store.commit(who, object_of(who, 1), [b"0123456789"], [appended(log, 2)]) == frozenset()
+        await commit_as_before(store, who, object_of(who, 1), b"0123456789", log, stretch(0, 2))
         upgraded = PostgresqlStore(postgresql.url(schema))
         try:
             for _ in range(2):
@@ -151,6 +167,37 @@ def test_the_version_before_is_upgraded_while_its_nodes_look_at_logs(
                 assert tuple(found.values()) == (1, 2)
                 await upgraded.open()
             assert await upgraded.look(who, TOPIC, 0, with_kept=True) == FoundLog(who, replace(log, next_offset=2))
+        finally:
+            await upgraded.close()
+
+    tell(postgresql.url(schema), story)
+
+
+def test_the_fourth_version_is_upgraded_while_its_nodes_commit(
+    postgresql: PostgresqlServer, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they commit has no checksum of heads, in the database and in a bucket; what the new ones commit has."""
+
+    async def story(store: PostgresqlStore) -> None:
+        with monkeypatch.context() as older:
+            older.setattr(migration, "MIGRATIONS", MIGRATIONS[:4])
+            await store.open()
+        who = await born(store)
+        log = await store.claim(who, TOPIC, 0, None)
+        await commit_as_before(store, who, object_of(who, 1), b"0123456789", log, stretch(0, 2))
+        upgraded = PostgresqlStore(postgresql.url(schema))
+        try:
+            await upgraded.open()
+            await commit_as_before(store, who, object_of(who, 2), b"0123456789", log, stretch(2))
+            upload = _COMMIT_UPLOAD.replace(", $21", "")
+            change = LogChange(log.log_id, log.owner_epoch, 3, (stretch(3),))
+            mine = (object_of(who, 9), 10, who.number, who.node_id, object_of(who, 3))
+            assert (await store._commits.ask(upload, *mine, *_columns([change])[:-1]))[0]["others"] == []
+            summed = replace(stretch(4), heads_crc=(1 << 32) - 1)
+            change = LogChange(log.log_id, log.owner_epoch, 4, (summed,))
+            assert await upgraded.commit(who, object_of(who, 4), [b"0123456789"], [change]) == frozenset()
+            found = [one.run for one in await upgraded.runs(log.log_id, 0, 10)]
+            assert found == [stretch(0, 2), stretch(2), stretch(3), summed]
         finally:
             await upgraded.close()
 

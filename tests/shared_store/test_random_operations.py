@@ -155,7 +155,8 @@ class Comparison:
             for _ in range(self._random.choice((0, 1, 1, 1, 2, 3))):
                 count = self._random.randrange(1, 5)
                 position = self._random.randrange(50)
-                runs.append(Run(base, base + count - 1, position, self._random.randrange(1, 50), base * 3))
+                size, crc = self._random.randrange(1, 50), self._random.choice((None, 0, 7, (1 << 32) - 1))
+                runs.append(Run(base, base + count - 1, position, size, base * 3, crc))
                 base += count
             start = self._random.choice((None, None, None, self._random.randint(log.start_offset, base)))
             first = self._random.randint(log.first_offset, log.start_offset if start is None else start)
@@ -185,7 +186,7 @@ class Comparison:
         cut = self._random.randint(first, last)
         made = [(first, cut), (cut + 1, last)] if cut < last else [(first, last)]
         return (first, last), tuple(
-            Run(base, end, self._random.randrange(50), 1 + base % 7, base) for base, end in made
+            Run(base, end, self._random.randrange(50), 1 + base % 7, base, base) for base, end in made
         )
 
     def _made_wrong(self, change: LogChange) -> LogChange:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from itertools import takewhile
 from typing import Any
 
-from broker.shared.reading.stretches import RUNS_AT_ONCE, first_stretch, stretch_in
+from broker.shared.reading.stretches import RUNS_AT_ONCE, first_stretch, known_of, stretch_in
 from storage.log import LogDamaged
 from storage.shared.read_memory import ReadMemory
 from storage.shared.shared_log import SharedLog
@@ -269,7 +269,9 @@ class _Reader:
         try:
             async with self._node.ways:
                 if piece.begin():
-                    stretch = await stretch_in(self._node.store, wanted, piece.begins, self._log.name, for_reader=True)
+                    known, name = known_of(self._log), self._log.name
+                    found = await stretch_in(self._node.store, wanted, piece.begins, name, known, for_reader=True)
+                    stretch = found if found.placed[-1].last_offset + 1 == piece.ends else None
         except _FAILURES:
             pass  # Rule 3
         finally:

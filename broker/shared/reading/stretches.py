@@ -4,10 +4,13 @@ from collections.abc import Iterable, Sequence
 
 from protocol.records.batch import CorruptRecords
 from storage.log import LogDamaged
+from storage.shared.checked_run import Known, batches_of
+from storage.shared.shared_log import SharedLog
 from storage.shared.store import ObjectLost, SharedStore, StoredRun
-from storage.stretch import Stretch, stretch_of
+from storage.stretch import Stretch
 
 RUNS_AT_ONCE = 500
+NO_EPOCH = -1
 
 
 def first_stretch(runs: Iterable[StoredRun], offset: int, most_bytes: int) -> list[StoredRun]:
@@ -24,31 +27,36 @@ def first_stretch(runs: Iterable[StoredRun], offset: int, most_bytes: int) -> li
     return wanted
 
 
+def known_of(log: SharedLog) -> Known:
+    return Known(log.end_offset, max(log.owned.owner_epoch, log.latest_epoch()))
+
+
 async def stretch_in(
-    store: SharedStore, wanted: Sequence[StoredRun], offset: int, name: str, *, for_reader: bool
+    store: SharedStore, wanted: Sequence[StoredRun], offset: int, name: str, known: Known, *, for_reader: bool
 ) -> Stretch:
-    """What is in some runs of a log, one behind the other, of which the first holds an offset. Raises
-    `StoreUnreachable`, `LogDamaged`, `ObjectMissing`."""
-    expected = wanted[-1].run.last_offset + 1
-    try:
-        pieces = await store.read(wanted, for_reader=for_reader)
-    except ObjectLost as lost:
-        raise LogDamaged(name, None, offset, str(lost), expected) from lost
-    try:
-        stretch = stretch_of(pieces)
-    except CorruptRecords as error:
-        damaged = next(one for one, piece in zip(wanted, pieces, strict=True) if _is_damaged(piece))
-        reason = f"{error} in {await store.name_of(damaged.object_id)}"
-        raise LogDamaged(name, None, offset, reason, expected) from error
-    if not len(stretch) or stretch.placed[-1].last_offset + 1 != expected:
-        reason = f"a run is not what was committed in {await store.name_of(wanted[-1].object_id)}"
-        raise LogDamaged(name, None, offset, reason, expected)
+    """What is in some runs of a log, one behind the other, of which the first holds an offset: up to a run that is
+    damaged, if there is one. Raises `StoreUnreachable`, `LogDamaged`, `ObjectMissing`."""
+    pieces = await _pieces_of(store, wanted, offset, name, for_reader=for_reader)
+    stretch, epoch = Stretch(), NO_EPOCH
+    for one, piece in zip(wanted, pieces, strict=False):
+        try:
+            found, epoch = batches_of(one.run, piece, known, epoch)
+        except CorruptRecords as error:
+            if len(stretch):
+                break  # It is said to who asks for what lies there.
+            reason = f"{error} in {await store.name_of(one.object_id)}"
+            raise LogDamaged(name, None, offset, reason, one.run.last_offset + 1) from error
+        stretch.extend(found)
     return stretch
 
 
-def _is_damaged(piece: bytes) -> bool:
+async def _pieces_of(
+    store: SharedStore, wanted: Sequence[StoredRun], offset: int, name: str, *, for_reader: bool
+) -> list[bytes]:
+    """The bytes of these runs; of the first alone, where others have lost theirs. Raises what `stretch_in` does."""
     try:
-        stretch_of([piece])
-    except CorruptRecords:
-        return True
-    return False
+        return await store.read(wanted, for_reader=for_reader)
+    except ObjectLost as lost:
+        if len(wanted) > 1:
+            return await _pieces_of(store, wanted[:1], offset, name, for_reader=for_reader)
+        raise LogDamaged(name, None, offset, str(lost), wanted[0].run.last_offset + 1) from lost

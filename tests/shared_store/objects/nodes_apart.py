@@ -52,6 +52,13 @@ class NodesApart(Nodes):
         """Behind everybody's back."""
         self._looking.delete(name)
 
+    def rewrite(self, upload_id: int, change: Callable[[bytes], bytes]) -> str:
+        """Behind everybody's back, too; the name of what was changed, as a node says it."""
+        (cluster,) = self.sql("SELECT cluster_id FROM cluster")
+        name = f"{cluster['cluster_id']}/{upload_id >> 32:08x}/{upload_id & 0xFFFFFFFF:08x}"
+        self._looking.put(name, change(self._looking.bytes_of(name)))
+        return f"s3://{BUCKET}/{self._schema}/{name}"
+
     def grow_old(self) -> None:
         """What no log holds, and who does not live, has been so for long."""
         for table, column in (("object", "dead_since"), ("heard", "at")):

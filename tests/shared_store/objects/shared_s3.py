@@ -4,7 +4,7 @@ to the bucket first, whatever it is.
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from unittest import mock
 
 import pytest
@@ -14,7 +14,7 @@ from broker.shared.objects_in_s3 import ObjectsInS3
 from protocol.schema import Buffer
 from storage.shared.store import Incarnation, LogChange, OwnedLog, StoredRun, Upload
 from tests.shared_store.engines import TOPIC, Engine, SharedPostgresql, engine_called
-from tests.shared_store.objects.s3_server import BUCKET, SECRET, SERVERS, environment
+from tests.shared_store.objects.s3_server import BUCKET, SECRET, SERVERS, Looking, environment
 from tests.shared_store.postgresql_server import PostgresqlServer
 
 _numbers = itertools.count(1)
@@ -83,6 +83,14 @@ class SharedS3(SharedPostgresql):
     def _node(self) -> ObjectsInS3:
         place = Place(f"s3://{BUCKET}/{self.schema}")
         return self._kind(self.server.url(self.schema), place, bucket_at(self._port, place))
+
+    async def rewrite(self, object_id: int, change: Callable[[bytes], bytes]) -> None:
+        looking = Looking(self._port, self.schema)
+        query = "SELECT upload_id FROM object WHERE object_id = $1"
+        (row,) = await self.server.sql(query, object_id, schema=self.schema)
+        name = self.objects._name(row["upload_id"])
+        looking.put(name, change(looking.bytes_of(name)))
+        self.objects._small._kept.clear()  # It may have been brought a moment ago.
 
     async def another_node(self) -> ObjectsInS3:
         node = self._node()

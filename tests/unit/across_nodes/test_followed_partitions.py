@@ -110,7 +110,8 @@ class World:
     async def commit(self, *batches: bytes, start_offset: int | None = None) -> None:
         pieces, placed = stamp(b"".join(batches), self.end, 0)
         end = placed[-1].last_offset + 1 if placed else self.end
-        runs = runs_of(self.end, end, placed) if placed else ()
+        joined = [b"".join(pieces[number : number + 2]) for number in range(0, len(pieces), 2)]
+        runs = runs_of(self.end, end, joined, placed) if placed else ()
         self._objects += 1
         change = LogChange(self._log.log_id, 0, self.end, runs, start_offset)
         assert not await self.store.commit(self._other, self._other.number << 32 | self._objects, pieces, [change])

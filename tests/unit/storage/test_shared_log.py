@@ -18,6 +18,7 @@ from storage.memory_log import MemoryLog
 from storage.producers.producer_state import ProducerState
 from storage.segments.stamping import Placed
 from storage.shared.beside import Beside
+from storage.shared.checked_run import heads_crc
 from storage.shared.kept_files import KeptFiles, KeptUnreadable
 from storage.shared.memory_store import StoreInMemory
 from storage.shared.parts import Part, due_parts, from_bytes, to_bytes
@@ -32,6 +33,8 @@ from tests.unit.storage.batches import batch
 T = TypeVar("T")
 TOPIC = bytes(16)
 CONFIG = LogConfig(segment_bytes=600, segment_ms=500)
+FIRST_EPOCH = 1_000
+"""Of an owner: no test writes under a later one than it has."""
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:
@@ -72,7 +75,7 @@ class Owner:
         self.store = store
         self.who = at_once(store.join(1, b""))
         self.commits = 0
-        owned = at_once(store.claim(self.who, TOPIC, 0, None))
+        owned = at_once(store.claim(self.who, TOPIC, 0, self.who.number * FIRST_EPOCH))
         beside = Beside(KeptFiles.from_bytes(owned.kept), owned.first_offset, 0)
         tail = at_once(tail_of(store, owned, beside.needed_from, "t-0"))
         self.memory = ReadMemory(memory_bytes, 1 << 30)
@@ -284,9 +287,14 @@ def test_what_was_written_beside_another_moment_is_refused() -> None:
 
 def test_runs_end_where_they_are_large_and_where_something_else_begins() -> None:
     placed = [Placed(2, 3, 400_000, 5), Placed(6, 6, 400_000, 9), Placed(7, 9, 400_000, 1), Placed(12, 12, 10, 2)]
-    assert runs_of(0, 20, placed) == (Run(0, 6, 0, 800_000, 9), Run(7, 19, 800_000, 400_010, 2))
-    assert [run.base_offset for run in runs_of(0, 20, placed, [6, 12])] == [0, 4, 10]
-    assert runs_of(0, 4, placed[:1]) == (Run(0, 3, 0, 400_000, 5),)
+    batches = [bytes([number]) * 30 for number in range(4)]
+    first, second = heads_crc(batches[:2]), heads_crc(batches[2:])
+    assert runs_of(0, 20, batches, placed) == (
+        Run(0, 6, 0, 800_000, 9, first),
+        Run(7, 19, 800_000, 400_010, 2, second),
+    )
+    assert [run.base_offset for run in runs_of(0, 20, batches, placed, [6, 12])] == [0, 4, 10]
+    assert runs_of(0, 4, batches[:1], placed[:1]) == (Run(0, 3, 0, 400_000, 5, heads_crc([batches[0][:21]])),)
 
 
 @pytest.mark.parametrize(
