@@ -10,6 +10,7 @@ import pytest
 
 from broker.partitions.errors import storage_error
 from broker.shared.bringing import LogSource, tail_of
+from broker.shared.reading.ahead import ReadingAhead
 from storage.log import LogConfig, LogDamaged
 from storage.segments.stamping import stamp
 from storage.shared.beside import Beside
@@ -103,7 +104,7 @@ class OwnedByOne:
         tail = await tail_of(store, self.owned, 0, self.name)
         memory = ReadMemory(1, 1 << 30)
         self.log = SharedLog(self.name, self.owned, beside, tail, LogConfig(), memory=memory, now_ms=lambda: 0)
-        self.log.source = LogSource(self.log, store, asyncio.ensure_future)
+        self.log.source = LogSource(self.log, ReadingAhead(store, memory, 0, asyncio.ensure_future))
         for number, data in enumerate((b"".join(THREE), batch(6))):
             self.log.append(data, leader_epoch=EPOCH)
             flush = self.log.begin_flush()

@@ -108,7 +108,7 @@ async def add(node: Services, identity: Any) -> int:
 @pytest.mark.parametrize("names", ["the topic that was", "the topic that is", "no id"])
 def test_what_a_leader_answers(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, names: str) -> None:
     """Who sends no id, as other brokers and operators' tools do, means whatever has the name."""
-    monkeypatch.setattr(handler, "is_a_node", lambda services, context: True)
+    monkeypatch.setattr(handler, "comes_as_a_node", lambda services, context: True)
 
     async def story(node: Services) -> None:
         topic = node.topics.by_name("t")

@@ -16,6 +16,8 @@ WHO = Incarnation(1, 1)
 class Store:
     """Hears, and removes what is `dead` where nobody has to wait for it."""
 
+    keeps_apart = False
+
     def __init__(self) -> None:
         self.heard = 0
         self.dead = 0
