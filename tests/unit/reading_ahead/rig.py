@@ -96,7 +96,7 @@ class World:
     async def read(self, log: SharedLog, offset: int, count: int = 1) -> int:
         """So many stretches, as a fetch does; returns where it would go on. Raises `LogDamaged`, `OSError`."""
         for _ in range(count):
-            while not (found := log.read_slice(offset, SIZE, end_offset=log.durable_offset)).batches:
+            while not (found := log.read_slice(offset, 1, end_offset=log.durable_offset)).batches:
                 away = log.away(offset)
                 if away is not None:
                     await away
