@@ -40,7 +40,7 @@ async def tail_of(
 async def _stretch_at(store: SharedStore, log_id: int, offset: int, name: str, known: Known) -> Stretch:
     """What lies at an offset of a log, and some of what follows. Raises what `stretch_in` does."""
     wanted, _ = await _runs_at(store, log_id, offset, name, STRETCH_BYTES)
-    return await stretch_in(store, wanted, offset, name, known, for_reader=False)
+    return await stretch_in(store, wanted, offset, name, known)
 
 
 async def _runs_at(
@@ -63,6 +63,7 @@ class LogSource:
         self._of_another = of_another
         self._store = node.store
         self._own = node.own
+        self._turns = node.turns
         self._most_bytes = node.stretch_bytes
         self._ahead = AheadOfLog(node, log)
         self._under_way: dict[int, asyncio.Future[None]] = {}
@@ -109,7 +110,7 @@ class LogSource:
         known = known_of(log)
         try:
             wanted, rest = await _runs_at(self._store, log.owned.log_id, offset, log.name, self._most_bytes)
-            stretch = await stretch_in(self._store, wanted, offset, log.name, known, for_reader=True)
+            stretch = await stretch_in(self._store, wanted, offset, log.name, known, turns=self._turns)
             if offset not in self._outdated and not log.closed:
                 log.arrived(offset, stretch)
                 ends = stretch.placed[-1].last_offset + 1

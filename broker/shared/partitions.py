@@ -75,7 +75,7 @@ class SharedPartitions(PartitionStore):
         self._environment = environment
         self._memory = memory
         self._own = own
-        self._ahead = ReadingAhead(store, memory, read_ahead_bytes, own)
+        self._ahead = ReadingAhead(store, memory, read_ahead_bytes, own, environment.time_slice)
         self._prepared: dict[tuple[bytes, int], SharedLog | LogDamaged] = {}
         self._beside: dict[tuple[str, int], KeptFiles] = {}
         """What is written down beside the log of the metadata."""

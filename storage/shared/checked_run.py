@@ -10,7 +10,7 @@ Rule 2. Runs that older versions have committed have none. Of these, too, batche
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -39,10 +39,10 @@ def heads_crc(batches: Iterable[Buffer]) -> int:
     return crc32c(b"".join([batch[:HEAD_SIZE] for batch in batches]))
 
 
-def batches_of(run: Run, piece: bytes, known: Known, after_epoch: int) -> tuple[Stretch, int]:
-    """The batches of a run, and the leader epoch of the last of them; that of the first is `after_epoch` or later.
-    Raises `CorruptRecords` where they are not what was committed."""
-    found, view, position, end = Stretch(), memoryview(piece), 0, len(piece)
+def checked_batches(found: Stretch, run: Run, piece: bytes, known: Known, after_epoch: int) -> Iterator[int]:
+    """Put the batches of a run into `found`. Yields the leader epoch of each; that of the first is `after_epoch` or
+    later. Raises `CorruptRecords` where they are not what was committed, by the end at the latest."""
+    view, position, end = memoryview(piece), 0, len(piece)
     offset, epoch = run.base_offset, after_epoch
     while position < end:
         if position + HEADER_SIZE > end:
@@ -59,8 +59,8 @@ def batches_of(run: Run, piece: bytes, known: Known, after_epoch: int) -> tuple[
         last_offset, epoch = base_offset + delta, leader_epoch
         found.append(piece[position:behind], Placed(base_offset, last_offset, behind - position, newest_ms))
         position, offset = behind, last_offset + 1
+        yield epoch
     if end != run.size_bytes or offset != run.last_offset + 1:
         raise CorruptRecords("a run is not what was committed")
     if run.heads_crc is not None and heads_crc(found.batches) != run.heads_crc:
         raise CorruptRecords("a checksum of heads is wrong")
-    return found, epoch

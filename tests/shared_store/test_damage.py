@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from broker.partitions.errors import storage_error
+from broker.process.time_slice import TimeSlice
 from broker.shared.bringing import LogSource, tail_of
 from broker.shared.reading.ahead import ReadingAhead
 from storage.log import LogConfig, LogDamaged
@@ -90,6 +91,10 @@ def _placed(*batches: bytes) -> bytes:
     return b"".join(pieces)
 
 
+def _turns() -> TimeSlice:
+    return TimeSlice(lambda: 0.0)
+
+
 class OwnedByOne:
     """A log and the node that leads it, which holds as little of it in memory as it can."""
 
@@ -104,7 +109,7 @@ class OwnedByOne:
         tail = await tail_of(store, self.owned, 0, self.name)
         memory = ReadMemory(1, 1 << 30)
         self.log = SharedLog(self.name, self.owned, beside, tail, LogConfig(), memory=memory, now_ms=lambda: 0)
-        self.log.source = LogSource(self.log, ReadingAhead(store, memory, 0, asyncio.ensure_future))
+        self.log.source = LogSource(self.log, ReadingAhead(store, memory, 0, asyncio.ensure_future, _turns))
         for number, data in enumerate((b"".join(THREE), batch(6))):
             self.log.append(data, leader_epoch=EPOCH)
             flush = self.log.begin_flush()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from itertools import takewhile
 from typing import Any
 
-from broker.shared.reading.stretches import RUNS_AT_ONCE, first_stretch, known_of, stretch_in
+from broker.shared.reading.stretches import RUNS_AT_ONCE, Turns, first_stretch, known_of, stretch_in
 from storage.log import LogDamaged
 from storage.shared.read_memory import ReadMemory
 from storage.shared.shared_log import SharedLog
@@ -40,9 +40,10 @@ _FAILURES = (StoreUnreachable, StoreRefused, ObjectMissing, LogDamaged)
 class ReadingAhead:
     """That of one node."""
 
-    def __init__(self, store: SharedStore, memory: ReadMemory, limit_bytes: int, own: Own) -> None:
+    def __init__(self, store: SharedStore, memory: ReadMemory, limit_bytes: int, own: Own, turns: Turns) -> None:
         self.store = store
         self.own = own
+        self.turns = turns
         self.ways = asyncio.Semaphore(AT_ONCE_APART if store.keeps_apart else AT_ONCE)
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
@@ -269,8 +270,8 @@ class _Reader:
         try:
             async with self._node.ways:
                 if piece.begin():
-                    known, name = known_of(self._log), self._log.name
-                    found = await stretch_in(self._node.store, wanted, piece.begins, name, known, for_reader=True)
+                    store, name, known = self._node.store, self._log.name, known_of(self._log)
+                    found = await stretch_in(store, wanted, piece.begins, name, known, turns=self._node.turns)
                     stretch = found if found.placed[-1].last_offset + 1 == piece.ends else None
         except _FAILURES:
             pass  # Rule 3

@@ -1,14 +1,16 @@
 """A stretch of a log: which runs it is of, and what is in them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from broker.process.time_slice import TimeSlice
 from protocol.records.batch import CorruptRecords
 from storage.log import LogDamaged
-from storage.shared.checked_run import Known, batches_of
+from storage.shared.checked_run import Known, checked_batches
 from storage.shared.shared_log import SharedLog
 from storage.shared.store import ObjectLost, SharedStore, StoredRun
 from storage.stretch import Stretch
 
+Turns = Callable[[], TimeSlice]
 RUNS_AT_ONCE = 500
 NO_EPOCH = -1
 
@@ -32,15 +34,26 @@ def known_of(log: SharedLog) -> Known:
 
 
 async def stretch_in(
-    store: SharedStore, wanted: Sequence[StoredRun], offset: int, name: str, known: Known, *, for_reader: bool
+    store: SharedStore,
+    wanted: Sequence[StoredRun],
+    offset: int,
+    name: str,
+    known: Known,
+    *,
+    turns: Turns | None = None,
 ) -> Stretch:
     """What is in some runs of a log, one behind the other, of which the first holds an offset: up to a run that is
-    damaged, if there is one. Raises `StoreUnreachable`, `LogDamaged`, `ObjectMissing`."""
-    pieces = await _pieces_of(store, wanted, offset, name, for_reader=for_reader)
+    damaged, if there is one. With `turns` it is for a reader: others go on meanwhile. Raises `StoreUnreachable`,
+    `LogDamaged`, `ObjectMissing`."""
+    pieces = await _pieces_of(store, wanted, offset, name, for_reader=turns is not None)
     stretch, epoch = Stretch(), NO_EPOCH
+    time_slice = None if turns is None else turns()
     for one, piece in zip(wanted, pieces, strict=False):
+        found = Stretch()
         try:
-            found, epoch = batches_of(one.run, piece, known, epoch)
+            for epoch in checked_batches(found, one.run, piece, known, epoch):
+                if time_slice is not None and time_slice.spent():
+                    await time_slice.wait_for_turn()
         except CorruptRecords as error:
             if len(stretch):
                 break  # It is said to who asks for what lies there.

@@ -89,7 +89,7 @@ def test_readers_who_ask_again_and_again_are_one_line_for_a_log(caplog: pytest.L
         for name in ("t-0", "t-1"):
             log = SimpleNamespace(name=name, owned=SimpleNamespace(log_id=1, owner_epoch=0), end_offset=3, arrived=None)
             log.latest_epoch = lambda: 0
-            node = ReadingAhead(cast(Any, Away()), ReadMemory(1, 1), 0, asyncio.ensure_future)
+            node = ReadingAhead(cast(Any, Away()), ReadMemory(1, 1), 0, asyncio.ensure_future, cast(Any, None))
             source = LogSource(cast(Any, log), node)
             for offset in range(3):
                 with pytest.raises(OSError, match="no answer"):

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 from unittest import mock
 
+from broker.process.time_slice import TimeSlice
 from broker.shared.bringing import LogSource, tail_of
 from broker.shared.reading import ahead
 from broker.shared.reading.ahead import ReadingAhead
@@ -58,7 +59,8 @@ class World:
     def __init__(self, limit_bytes: int) -> None:
         self.store = Store()
         self.memory = ReadMemory(1, MANY)
-        self.node = ReadingAhead(self.store, self.memory, limit_bytes, self._own)
+        self.node = ReadingAhead(self.store, self.memory, limit_bytes, self._own, lambda: TimeSlice(self.clock))
+        self.clock: Callable[[], float] = lambda: 0.0
         self.tasks: list[asyncio.Task[None]] = []
         self.logs: list[SharedLog] = []
         self.most_held = 0

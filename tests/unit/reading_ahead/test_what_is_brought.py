@@ -1,6 +1,7 @@
 """Which stretches are brought before a reader far behind asks for them, when, and how much of them is held."""
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -10,6 +11,7 @@ from broker.shared.reading.ahead import AT_ONCE
 from storage.shared.shared_log import SharedLog
 from tests.unit.across_nodes.rig import turns
 from tests.unit.reading_ahead.rig import MANY, PIECE, SIZE, World, told
+from tests.unit.storage.batches import batch
 
 
 def test_what_follows_is_brought_before_it_is_asked_for_and_more_of_it_with_each() -> None:
@@ -149,6 +151,25 @@ def test_who_waits_goes_before_what_is_only_ahead() -> None:
         assert world.store.under_way == AT_ONCE + 1, "that of the last log had not begun, and is asked for itself"
         world.store.answers.set()
         assert await asyncio.gather(*reading) == [3] * len(logs)
+
+    told(story)
+
+
+def test_many_small_batches_are_looked_at_in_turns() -> None:
+    """A stretch may have thousands, and others wait for the loop."""
+
+    async def story(world: World) -> None:
+        log = await world.log()
+        await world.append(log, batch(1) * 5)
+        await world.append(log)
+        now_s, turns_of_others = itertools.count(), 0
+        world.clock = lambda: float(next(now_s))
+        reading = asyncio.ensure_future(world.read(log, 0))
+        while not reading.done():
+            await asyncio.sleep(0)
+            turns_of_others += 1
+        assert await reading == 1
+        assert turns_of_others > 2 * 5, "there is one before each batch, and those of a task that does nothing else"
 
     told(story)
 
