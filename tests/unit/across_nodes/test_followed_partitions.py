@@ -22,6 +22,7 @@ from broker.shared import partitions as shared_partitions
 from broker.shared.bringing import Brought
 from broker.shared.partitions import SharedPartitions
 from protocol.records.control import end_transaction_marker
+from storage.log import LogDamaged
 from storage.segments.stamping import stamp
 from storage.shared.read_memory import ReadMemory
 from storage.shared.replacement import runs_of
@@ -52,6 +53,12 @@ class Store(SlowStore):
 
     async def runs(self, log_id: int, offset: int, limit: int) -> list[StoredRun]:
         return [] if self.is_rewritten else await super().runs(log_id, offset, limit)
+
+    def damage(self, number: int) -> None:
+        """The first batch of an object lies elsewhere by now."""
+        held = list(self._objects.values())[number]
+        assert held is not None
+        held.data = (77).to_bytes(8, "big") + held.data[8:]
 
     async def look(self, who: Incarnation, topic_id: bytes, index: int, *, with_kept: bool) -> FoundLog | None:
         self.looks += 1
@@ -256,6 +263,24 @@ def test_what_is_away_is_brought_and_where_it_is_gone_nothing_is_damaged() -> No
         with pytest.raises(OSError, match="the store has no run there"):
             await away
         assert partition.read(0, 1 << 20, read_committed=False).records == [], "it is asked for again"
+
+    told(story)
+
+
+def test_a_batch_that_lies_elsewhere_is_not_passed_over_here_either() -> None:
+    async def story(world: World) -> None:
+        await world.commit(batch(1), batch(1))
+        partition = await world.read_at(0)
+        world.store.damage(0)
+        partition.shared._here.forget_before(2)
+        await partition.shared.ask_for(0)
+        with pytest.raises(LogDamaged, match="t-0 is damaged at offset 0: a batch is not in its place"):
+            partition.read(0, 1 << 20, read_committed=False)
+        await world.commit(batch(1), batch(1))
+        world.store.damage(1)
+        with pytest.raises(OSError, match="t-0 is damaged at offset 2"):
+            await world.read_at(4)
+        assert partition.discarded
 
     told(story)
 

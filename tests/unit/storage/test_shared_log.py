@@ -27,7 +27,7 @@ from storage.shared.replacement import Replacement, runs_of
 from storage.shared.shared_log import SharedLog
 from storage.shared.store import Run, moved
 from storage.steps import Steps
-from storage.stretch import stretch_of
+from storage.stretch import Stretch, stretch_of
 from tests.unit.storage.batches import batch
 
 T = TypeVar("T")
@@ -84,8 +84,12 @@ class Owner:
 
     def bring(self, offset: int) -> Awaitable[None]:
         owned = at_once(self.store.claim(self.who, TOPIC, 0, self.log.owned.owner_epoch))
-        runs = at_once(self.store.runs(owned.log_id, offset, 2))
-        self.log.arrived(offset, stretch_of(at_once(self.store.read(runs))))
+        found: Stretch | LogDamaged
+        try:
+            found = at_once(tail_of(self.store, owned, offset, "t-0", enough_bytes=1))
+        except LogDamaged as damaged:
+            found = damaged
+        self.log.arrived(offset, found)
         return Arrived()
 
     def forget_before(self, offset: int) -> None:
