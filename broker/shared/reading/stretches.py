@@ -46,12 +46,12 @@ async def stretch_in(
     damaged, if there is one. With `turns` it is for a reader: others go on meanwhile. Raises `StoreUnreachable`,
     `LogDamaged`, `ObjectMissing`."""
     pieces = await _pieces_of(store, wanted, offset, name, for_reader=turns is not None)
-    stretch, epoch = Stretch(), NO_EPOCH
+    stretch, epoch, reached = Stretch(), NO_EPOCH, NO_EPOCH
     time_slice = None if turns is None else turns()
     for one, piece in zip(wanted, pieces, strict=False):
         found = Stretch()
         try:
-            for epoch in checked_batches(found, one.run, piece, known, epoch):
+            for reached in checked_batches(found, one.run, piece, known, epoch):
                 if time_slice is not None and time_slice.spent():
                     await time_slice.wait_for_turn()
         except CorruptRecords as error:
@@ -60,6 +60,7 @@ async def stretch_in(
             reason = f"{error} in {await store.name_of(one.object_id)}"
             raise LogDamaged(name, None, offset, reason, one.run.last_offset + 1) from error
         stretch.extend(found)
+        epoch = reached
     return stretch
 
 
