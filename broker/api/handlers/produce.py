@@ -59,7 +59,8 @@ def produce(
     transaction here (KIP-890); v13 topic ids. v0 to v2 are listed for librdkafka (KAFKA-18659), and refused as Kafka 4
     refuses them.
 
-    Not done: `timeout_ms` (a sync ends or the broker does), old message formats.
+    Not done: `timeout_ms` (a sync ends or the broker does; a store that stands still is waited for, until the client
+    gives up), old message formats.
     """
     if services.topics.to_open.any_left:
         return _wait_a_moment_first(services, context, request)
