@@ -2,12 +2,16 @@
 
 A node that takes over as the controller is waited for a moment; where that is this node, who asked does it here. What
 was answered is known here when the answer goes out: whoever asks this node next finds what it was told.
+
+What the controller does not let this node ask for is answered NOT_CONTROLLER: the client may have it, and goes to the
+controller with it, or comes again.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from broker.coordination.across_nodes.denials import Denials, denied_parts
 from broker.coordination.across_nodes.nodes import SharedNodes
 from broker.coordination.coordinators import CoordinatorError
 from broker.peers.port import Peers, PeerUnreachable
@@ -34,6 +38,7 @@ R = TypeVar("R")
 LEAST_PATIENCE_MS = 15_000
 UNTIL_REPLACED_MS = 6_000
 """How long a change waits for a controller: so much longer than one that died is taken for alive."""
+NOT_LET = "The controller does not let the node that was asked change this."
 PAUSE_S = 0.1
 TIMEOUT_MS = 30_000
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 7, 6, 3
@@ -51,6 +56,7 @@ class Controller:
         self._nodes = nodes
         self._peers = peers
         self._environment = environment
+        self._denials: dict[type, Denials] = {}
 
     async def ask(
         self, request: object, version: int, response: type[R], refused: Callable[[R], bool] = lambda _: False
@@ -70,11 +76,21 @@ class Controller:
                     pass
                 else:
                     if not refused(answer):
+                        self._take_out_denials(controller_id, type(request), answer)
                         await self._nodes.caught_up()
                         return answer
             if self._environment.monotonic_ms() >= deadline_ms:
                 raise CoordinatorError(ErrorCode.NOT_CONTROLLER)
             await asyncio.sleep(PAUSE_S)
+
+    def _take_out_denials(self, controller_id: int, kind: type, answer: object) -> None:
+        denied = denied_parts(answer)
+        denials = self._denials.setdefault(kind, Denials(kind.__name__.removesuffix("Request")))
+        denials.answered(controller_id, *(part.error_code for part in denied))
+        for part in denied:
+            part.error_code = ErrorCode.NOT_CONTROLLER
+            if hasattr(part, "error_message"):
+                part.error_message = NOT_LET
 
     async def create(
         self, topics: Sequence[CreatableTopic], *, validate_only: bool

@@ -6,6 +6,7 @@ Whatever time cures is answered with an error that who asks repeats; the metadat
 
 from typing import Any
 
+from broker.coordination.across_nodes.denials import Denials, denied_parts
 from broker.coordination.across_nodes.nodes import Nodes
 from broker.coordination.across_nodes.share_state_requests import (
     DELETE,
@@ -49,6 +50,7 @@ class PeerShareState:
         self._topics = topics
         self._peers = peers
         self._requests = ShareStateRequests(peers, own)
+        self._denials = Denials("ListOffsets")
 
     @property
     def has_begun(self) -> bool:
@@ -74,6 +76,7 @@ class PeerShareState:
             answer = await self._peers.ask(leader, request, LIST_OFFSETS, ListOffsetsResponse)
         except PeerUnreachable:
             return None
+        self._denials.answered(leader, *(part.error_code for part in denied_parts(answer)))
         told = (one for of_topic in answer.topics for one in of_topic.partitions)
         return next((one.offset for one in told if one.partition_index == index and not one.error_code), None)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from broker.coordination.across_nodes.denials import Denials, denied_parts
 from broker.peers.port import Peers, PeerUnreachable
 from coordinator.cluster.leaders import NOBODY
 from coordinator.share_state.kept import ShareKey
@@ -58,6 +59,7 @@ class ShareStateRequests:
     def __init__(self, peers: Peers, own: Own) -> None:
         self._peers = peers
         self._own = own
+        self._denials: dict[Kind, Denials] = {}
         self._waiting: dict[tuple[int, Kind], list[_Waiting]] = {}
         """By the node that is asked; there is an entry while somebody asks it."""
 
@@ -94,6 +96,11 @@ class ShareStateRequests:
         try:
             response = await self._peers.ask(leader, request, kind.version, kind.response)
             missing = ErrorCode.INVALID_REQUEST  # nothing is answered of a group without a name
+            denials = self._denials.setdefault(kind, Denials(kind.request.__name__.removesuffix("Request")))
+            denied = denied_parts(response)
+            denials.answered(leader, *(part.error_code for part in denied))
+            for part in denied:
+                part.error_code, part.error_message = ErrorCode.COORDINATOR_NOT_AVAILABLE, None
             for topic in response.results:
                 told.update(((bytes(topic.topic_id), one.partition), one) for one in topic.partitions)
         except PeerUnreachable:

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from broker.coordination.across_nodes import forwarding
-from broker.coordination.across_nodes.forwarding import LEAST_PATIENCE_MS, Controller
+from broker.coordination.across_nodes.forwarding import LEAST_PATIENCE_MS, NOT_LET, Controller
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.cluster.leaders import NOBODY
 from protocol.errors import ErrorCode
+from protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicResult,
@@ -108,3 +109,28 @@ def test_topics_are_deleted_by_name_and_by_id(monkeypatch: pytest.MonkeyPatch) -
     assert asyncio.run(world.controller.delete(wanted)) == gone.responses
     ((_, request, version),) = world.peers.asked
     assert (request.topics, version) == (wanted, 6)
+
+
+def test_what_the_controller_does_not_let_this_node_ask_for_is_no_matter_of_the_client(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may have it, and goes to the controller. The log says once, for each kind of request, what the cause is."""
+    denied, none, other = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NONE, ErrorCode.INVALID_PARTITIONS
+    topics = [
+        CreatableTopicResult(name=name, error_code=error, error_message=error.name, configs=[])
+        for name, error in (("a", none), ("b", denied), ("c", other))
+    ]
+    quorum = DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, topics=[])
+    made_now = CreateTopicsResponse(topics=topics)
+    answers: list[Any] = [made_now, quorum, made(denied), made(), made(denied)]
+    world = World([OTHER], lambda node, request: answers.pop(0), monkeypatch)
+    assert world.create() is topics
+    assert [one.error_code for one in topics] == [none, ErrorCode.NOT_CONTROLLER, other]
+    assert [one.error_message for one in topics] == ["NONE", NOT_LET, "INVALID_PARTITIONS"]
+    told = asyncio.run(world.controller.ask(DescribeQuorumRequest(topics=[]), 2, DescribeQuorumResponse))
+    assert told is quorum and (quorum.error_code, quorum.error_message) == (ErrorCode.NOT_CONTROLLER, NOT_LET)
+    for expected in (ErrorCode.NOT_CONTROLLER, none, ErrorCode.NOT_CONTROLLER):
+        assert [one.error_code for one in world.create()] == [expected]
+    logged = [vars(one)["fields"] for one in caplog.records]
+    creating = {"node": OTHER, "of": "CreateTopics"}
+    assert logged == [creating, {"node": OTHER, "of": "DescribeQuorum"}, creating]

@@ -20,8 +20,18 @@ from coordinator.share_state.port import PartitionState, StateBatch
 from protocol.codec import decode, encode_bytes
 from protocol.errors import ErrorCode
 from protocol.internal_topics import SHARE_GROUP_STATE
-from protocol.messages.offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
-from protocol.messages.share.state import DeleteShareGroupStateRequest
+from protocol.messages.offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from protocol.messages.share.state import (
+    DeletePartitionResult,
+    DeleteShareGroupStateRequest,
+    DeleteShareGroupStateResponse,
+    DeleteStateResult,
+)
 from tests.unit.groups.wire import GROUP, Broker, run_story
 
 FEW = {"share.coordinator.state.topic.num.partitions": "2"}
@@ -131,6 +141,31 @@ def test_a_node_that_cannot_be_asked_may_be_asked_again() -> None:
         assert await world.peers.end_of(cast(Topic, SimpleNamespace(name="t", topic_id=T)), 0) is None
 
     told(story, unreachable)
+
+
+def test_a_node_that_does_not_let_this_one_ask_is_as_good_as_gone_and_told_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Members can do nothing about it. It may be that this node's principal is to become a super user."""
+
+    async def answering(node_id: int, request: Any, version: int) -> Any:
+        if isinstance(request, ListOffsetsRequest):
+            end = ListOffsetsPartitionResponse(partition_index=0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[end])])
+        denied = DeletePartitionResult(
+            partition=0, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message="Cluster authorization failed"
+        )
+        return DeleteShareGroupStateResponse(results=[DeleteStateResult(topic_id=T, partitions=[denied])])
+
+    async def story(world: World) -> None:
+        topic = cast(Topic, SimpleNamespace(name="t", topic_id=T))
+        for _ in range(2):
+            assert await world.there.delete(ShareKey("g", T, 0)) == AWAY
+            assert await world.peers.end_of(topic, 0) is None
+
+    told(story, answering)
+    logged = [vars(one)["fields"] for one in caplog.records]
+    assert logged == [{"node": THERE, "of": "DeleteShareGroupState"}, {"node": THERE, "of": "ListOffsets"}]
 
 
 def test_where_nobody_leads_nobody_is_asked() -> None:
