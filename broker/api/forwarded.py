@@ -46,6 +46,9 @@ FORWARDED = frozenset(
 """Topics are made, grown and deleted through `broker.coordination.topics`, which nodes do by themselves, too. Settings
 are changed by `altered_by_controller`: levels of loggers, and what guards look at, are matters of the node asked."""
 
+SETTINGS: dict[type, int] = {AlterConfigsRequest: 2, IncrementalAlterConfigsRequest: 1}
+"""The versions that nodes speak among each other: the newest that this node knows may be newer than the controller."""
+
 
 class ForwardingServices(WithCluster, WithController, Protocol):
     """What is used of the node beside what the handler uses."""
@@ -84,8 +87,8 @@ async def altered_by_controller(
     if not resources:
         return []
     kind = type(request)
-    rest, version = kind(resources=list(asks), validate_only=request.validate_only), schema_of(kind).versions.stop - 1
-    answer: Any = await controller.ask(rest, version, response, _is_refused)
+    rest = kind(resources=list(asks), validate_only=request.validate_only)
+    answer: Any = await controller.ask(rest, SETTINGS[kind], response, _is_refused)
     if answer is None:
         return None
     return [

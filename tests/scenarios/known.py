@@ -68,15 +68,8 @@ KNOWN_DEFECTS = [
     *("KoP #1283", "KoP PR #79"),
 ]
 
-_ONE_PROCESS = "There is one process: brokers send each other nothing."
 NOT_HERE = {
-    "KAFKA-16992": _ONE_PROCESS,
-    "KAFKA-20322": _ONE_PROCESS,
-    "KAFKA-16386": _ONE_PROCESS + " Nothing here can answer NETWORK_EXCEPTION.",
-    "KAFKA-18723": "There are no followers.",
     "KAFKA-12153": "Logs are truncated by recovery alone, before anybody may read them.",
-    "KAFKA-9235": "Coordinators are never unloaded: they live as long as the process.",
     "KAFKA-19821": "A duplicate is answered with its first offset, which clients see; no line of a log is promised.",
-    "KAFKA-20114": "A block of producer ids is asked for once at a time, in this process.",
 }
-"""Defects whose place does not exist in a broker of one process."""
+"""Defects whose place does not exist here, be it one node or several."""

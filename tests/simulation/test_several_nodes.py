@@ -48,7 +48,8 @@ def test_a_seed_is_one_run() -> None:
 
 
 def _who_is_over_commits() -> Planted:
-    """Under the owner's epoch, behind the owner's records."""
+    """Under the owner's epoch, behind the owner's records. Followers of Kafka's appended what a leader of another epoch
+    had sent (KAFKA-18723); here nobody appends for another, and the store refuses who is not the owner."""
 
     def is_taken(self: StoreInMemory, who: Any, change: Any) -> bool:
         log = self._by_id.get(change.log_id)

@@ -85,6 +85,7 @@ def test_where_no_other_node_has_it_nobody_is_asked(leader: int) -> None:
 
 
 def test_who_cannot_be_reached_may_be_asked_again() -> None:
+    """Clients hear of no connection of ours (KAFKA-16386: NETWORK_EXCEPTION was told to them)."""
     with pytest.raises(CoordinatorError) as refused:
         ask(lambda node, request: None)
     assert refused.value.error is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from broker.coordination.producer_ids import ProducerIdSource
+from broker.coordination.producer_ids import INCARNATION_SHIFT, IncarnationIds, ProducerIdSource
 from protocol.errors import ErrorCode
 from tests.harness.memory_shard_log import MemoryShardLog
 from tests.unit.cluster.cluster_rig import ClusterRig
@@ -62,3 +62,15 @@ def test_unused_ids_are_lost_with_the_process() -> None:
     again = source_of(rig.reloaded())
     again.prefetch()
     assert again.take() == 1000
+
+
+def test_nodes_beside_others_have_ids_that_no_other_life_has() -> None:
+    """They ask nobody for blocks, so that no question can be asked twice (KAFKA-20114)."""
+    lives = [IncarnationIds(number) for number in (1, 2, 3)]
+    taken = [one.take() for _ in range(1000) for one in lives]
+    assert len(set(taken)) == 3000
+    assert {number >> INCARNATION_SHIFT for number in taken if number is not None} == {1, 2, 3}
+    lives[0]._used = (1 << INCARNATION_SHIFT) - 1
+    last = lives[0].take()
+    assert last is not None and last + 1 == 2 << INCARNATION_SHIFT, "the next one is another life's"
+    assert lives[0].take() is None
