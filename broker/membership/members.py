@@ -2,7 +2,8 @@
 
 Rule 1. Who was silent for `broker.session.timeout.ms`, by the store's clock, is fenced by whoever sees it first. Safety
         does not rest on it: the store refuses what a fenced node commits. Who starts, or comes back to a store that it
-        did not reach, gives the others as long again: perhaps nobody could say that it lives.
+        did not reach, or that has failed over and lost when somebody was heard, gives the others as long again: perhaps
+        nobody could say that it lives.
 Rule 2. The owner of the metadata log is the controller. Where it does not live any more, any node claims the log under
         the next epoch; one of them does. It has followed to the end of the log then, and writes on.
 Rule 3. The controller writes down who lives (registrations), and gives partitions to who lives. A node that has begun
@@ -81,6 +82,8 @@ class Membership:
         """When the members were seen last, by the monotonic clock; None before the first time."""
         self._judges_ms = 0
         """From when on others can be silent for too long."""
+        self._heard_ms: dict[Incarnation, int] = {}
+        """When each was heard last, about, by the same clock."""
         self.controller_id = NOBODY
         self._telling = False
         cluster.on_durable(self._tell)
@@ -143,7 +146,7 @@ class Membership:
 
     async def _living(self) -> list[Member]:
         members = await self._patience.until_reached(self._store.members)
-        may_judge = self._may_judge()
+        may_judge = self._may_judge(members)
         living: list[Member] = []
         for one in members:
             is_silent = may_judge and one.who != self._who and one.silent_ms > self._silent_ms()
@@ -153,11 +156,14 @@ class Membership:
             living.append(one)
         return living
 
-    def _may_judge(self) -> bool:
-        """Whether the others could be heard all the time. Called when the members have been seen."""
+    def _may_judge(self, members: Sequence[Member]) -> bool:
+        """Whether the others could be heard all the time, and nothing of it is lost. Called when they have been seen."""
         now_ms, silent_ms = self._environment.monotonic_ms(), self._silent_ms()
-        if self._looked_ms is None or now_ms - self._looked_ms > silent_ms // 2:
+        heard_ms = {one.who: now_ms - one.silent_ms for one in members}
+        is_lost = any(self._heard_ms.get(who, at_ms) - at_ms > silent_ms // 4 for who, at_ms in heard_ms.items())
+        if is_lost or self._looked_ms is None or now_ms - self._looked_ms > silent_ms // 2:
             self._judges_ms = now_ms + silent_ms
+        self._heard_ms = heard_ms
         self._looked_ms = now_ms
         return now_ms >= self._judges_ms
 

@@ -95,6 +95,31 @@ def test_who_starts_right_after_the_store_was_away_judges_nobody_who_can_be_hear
     run(story())
 
 
+def test_whose_last_words_a_failover_of_the_store_has_lost_is_given_the_time_to_be_heard_again() -> None:
+    async def story() -> None:
+        world = World()
+        healthy, dead = await world.join(1), await world.join(2)
+        membership = world.membership(await world.join(3))
+        for _ in range(20):
+            world.now_ms += SILENT_MS // 10
+            await world.store.heartbeat(healthy)
+            await world.store.heartbeat(dead)
+            await membership.look()
+        for one in (healthy, dead):
+            world.store._heard_ms[one.node_id] -= SILENT_MS  # The standby stood still for so long, and is the primary.
+        world.now_ms += SILENT_MS // 10
+        await membership.look()
+        assert world.living() == (1, 2, 3)
+        for _ in range(11):
+            await world.store.heartbeat(healthy)
+            await membership.look()
+            world.now_ms += SILENT_MS // 10
+        await membership.look()
+        assert world.living() == (1, 3)
+
+    run(story())
+
+
 def test_partitions_of_a_node_that_has_left_are_led_by_others_though_an_answer_was_lost() -> None:
     async def story() -> None:
         world = World()
