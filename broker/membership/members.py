@@ -157,7 +157,7 @@ class Membership:
         return living
 
     def _may_judge(self, members: Sequence[Member]) -> bool:
-        """Whether the others could be heard all the time, and nothing of it is lost. Called when they have been seen."""
+        """Whether the others could be heard all the time, and none of it is lost. Called when they have been seen."""
         now_ms, silent_ms = self._environment.monotonic_ms(), self._silent_ms()
         heard_ms = {one.who: now_ms - one.silent_ms for one in members}
         is_lost = any(self._heard_ms.get(who, at_ms) - at_ms > silent_ms // 4 for who, at_ms in heard_ms.items())

@@ -16,7 +16,8 @@ RARE = ("make_folder",)
 """What topics are made with: there are few of them."""
 MET_OVER_A_STORE = (
     *(f"store.{name}" for name in ("unreachable", "answer-lost", "late", "found-made", "given-up", "brought")),
-    *(f"store.{name}" for name in ("replaced", "forgotten", "fenced-commit")),
+    *(f"store.{name}" for name in ("replaced", "forgotten", "fenced-commit", "uploaded", "upload-failed")),
+    *(f"store.{name}" for name in ("twice", "overtaken")),
     "fault.power",
     "fault.stop",
     "broker.restarted",
@@ -24,7 +25,9 @@ MET_OVER_A_STORE = (
 """What a run over a shared store must have met."""
 MET_BY_NODES = (
     *MET_OVER_A_STORE,
-    *(f"fault.{kind}" for kind in ("freeze", "no store", "no nodes", "clock", "drift")),
+    *(f"fault.{kind}" for kind in ("freeze", "no store", "no nodes", "clock", "drift", "failover", "slow store")),
+    *(f"failover.{what}" for what in ("all-was-there", "lost", "lost-what-was-shown")),
+    *(f"store.{what}" for what in ("slow", "upload-given-up")),
     *(f"nodes.{what}" for what in ("ousted", "stood-still")),
     *(f"router.{what}" for what in ("elsewhere", "joined", "near")),
     "reader.read-near",

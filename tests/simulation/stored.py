@@ -1,7 +1,8 @@
 """Runs over a shared store: the same clients and the same checkers, and a store that is asked over a bad line.
 
 What is asked arrives late or never, what is answered may be lost, and a commit may be made after nobody waits for it
-any more. A process that dies leaves behind what it had under way. The store itself forgets nothing.
+any more, or be delivered twice. A process that dies leaves behind what it had under way. The store itself forgets
+nothing; that of several nodes may fail over (`tests.simulation.nodes.standby`).
 """
 
 import asyncio
@@ -32,8 +33,13 @@ from tests.simulation.plan import draw
 from tests.simulation.shape import FaultPlan, Plan
 
 T = TypeVar("T")
+Commit = Callable[[], Awaitable[frozenset[int]]]
 
 KEPT_FAULTS = ("kill", "power", "stop", "cut", "clock", "drift")
+TWICE = 0.35
+"""The part of the seeds in which commits are delivered twice."""
+COPY_S = 1.0
+"""How much later than the first a copy may arrive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,8 @@ class Line:
     late_s: float = 0.0
     bucket: "Bucket | None" = None
     """Where bytes are kept apart."""
+    twice: float = 0.0
+    """How often a commit arrives once more: beside the first, which it may overtake, or late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +104,9 @@ def draw_line(seed: int) -> Line:
     """That of a seed; every other one has bytes kept apart."""
     random = Random(f"bucket {seed}")
     bucket = Bucket(random.choice((0.001, 0.03, 0.3)), random.choice((0.0, 0.1, 0.5))) if seed % 2 else None
-    return replace(_draw_line(seed), bucket=bucket)
+    again = Random(f"twice {seed}")
+    twice = again.choice((0.05, 0.3)) if again.random() < TWICE else 0.0
+    return replace(_draw_line(seed), bucket=bucket, twice=twice)
 
 
 def _draw_line(seed: int) -> Line:
@@ -146,13 +156,13 @@ class DistantStore:
         return await self._asked(lambda: self._model.join(node_id, about))
 
     async def members(self) -> list[Member]:
-        return await self._asked(self._model.members)
+        return await self._shown(self._model.members)
 
     async def fence(self, who: Incarnation, other: Incarnation, silent_ms: int) -> bool:
         return await self._asked(lambda: self._model.fence(who, other, silent_ms))
 
     async def heartbeat(self, who: Incarnation) -> None:
-        await self._asked(lambda: self._model.heartbeat(who))
+        await self._shown(lambda: self._model.heartbeat(who))
 
     async def tell(self) -> None:
         """Hints are lost here."""
@@ -197,17 +207,20 @@ class DistantStore:
             return await self._model.commit(who, object_id, copied, changes)
 
         line, random = self._line, self._random
-        if random.random() < line.late and not self._is_cut():
+        late_s = self._late_s()
+        is_down = self._is_down(self._connection())
+        if late_s is not None and not is_down:
             self._hit("store.late")
-            self._arrives_late(object_id, commit, random.random() * line.late_s)
+            self._arrives_late(object_id, commit, late_s)
             await asyncio.sleep(self._delay_s())
             raise CommitUnknown("the line was cut")
+        is_doubled = line.twice > 0 and random.random() < line.twice and not is_down
         try:
-            return await self._asked(commit)
+            return await self._asked(self._doubled(object_id, commit) if is_doubled else commit)
         except _AnswerLost as lost:
             raise CommitUnknown("the answer was lost") from lost
         except StoreUnreachable as lost:
-            if random.random() < 0.5:
+            if is_doubled or random.random() < 0.5:  # Of two, the other may come yet.
                 raise CommitUnknown(str(lost)) from lost
             raise
 
@@ -217,17 +230,17 @@ class DistantStore:
         return found
 
     async def runs(self, log_id: int, offset: int, limit: int) -> list[StoredRun]:
-        return await self._asked(lambda: self._model.runs(log_id, offset, limit))
+        return await self._shown(lambda: self._model.runs(log_id, offset, limit))
 
     async def read(self, runs: Sequence[StoredRun], *, for_reader: bool = False) -> list[bytes]:
         self._hit("store.brought")
-        return await self._asked(lambda: self._model.read(runs, for_reader=for_reader))
+        return await self._shown(lambda: self._model.read(runs, for_reader=for_reader))
 
     async def name_of(self, object_id: int) -> str:
-        return await self._asked(lambda: self._model.name_of(object_id))
+        return await self._shown(lambda: self._model.name_of(object_id))
 
     async def topic_ids(self) -> list[bytes]:
-        return await self._asked(self._model.topic_ids)
+        return await self._shown(self._model.topic_ids)
 
     async def forget(self, who: Incarnation, topic_id: bytes) -> None:
         self._hit("store.forgotten")
@@ -236,37 +249,93 @@ class DistantStore:
     async def collect(self, older_ms: int, limit: int) -> int:
         return await self._asked(lambda: self._model.collect(older_ms, limit))
 
+    # -- the line --------------------------------------------------------------------------------------------
+
     def _delay_s(self) -> float:
         return self._line.delay_s * (0.5 + self._random.random())
 
-    async def _asked(self, work: Callable[[], Awaitable[T]]) -> T:
+    def _late_s(self) -> float | None:
+        """How late the next commit arrives, of which its sender is told before that nobody knows; None: it does not."""
         line, random = self._line, self._random
+        return random.random() * line.late_s if random.random() < line.late else None
+
+    def _connection(self) -> int:
+        """Which one is used now."""
+        return 0
+
+    def _is_down(self, connection: int) -> bool:
+        """Whether nothing goes over it any more."""
+        return self._is_cut()
+
+    def _takes_what_comes(self) -> bool:
+        """Whether what is on its way is taken, whatever became of who has sent it."""
+        return True
+
+    async def _made(self, work: Callable[[], Awaitable[T]]) -> T:
+        """What is found is there for good before it is answered."""
+        return await work()
+
+    async def _asked(self, work: Callable[[], Awaitable[T]]) -> T:
+        return await self._shown(lambda: self._made(work))
+
+    async def _shown(self, work: Callable[[], Awaitable[T]]) -> T:
+        """What is answered as it is found: the port promises nothing more of it."""
+        line, random, connection = self._line, self._random, self._connection()
         await asyncio.sleep(self._delay_s())
-        if random.random() < line.lost_request or self._is_cut():
+        if random.random() < line.lost_request or self._is_down(connection):
             self._hit("store.unreachable")
             raise StoreUnreachable("the line is down")
         found = await work()
         await asyncio.sleep(self._delay_s())
-        if random.random() < line.lost_answer or self._is_cut():
+        if random.random() < line.lost_answer or self._is_down(connection):
             self._hit("store.answer-lost")
             raise _AnswerLost("the line is down")
         return found
 
-    def _arrives_late(self, object_id: int, commit: Callable[[], Awaitable[frozenset[int]]], after_s: float) -> None:
+    def _doubled(self, object_id: int, commit: Commit) -> Commit:
+        """The same commit, delivered twice: whichever arrives first is made and answered, the other changes nothing."""
+        random = self._random
+        made: list[frozenset[int]] = []
+
+        async def arrive() -> frozenset[int]:
+            if self._model.knows(object_id) and made:
+                self._hit("store.overtaken")
+                return made[0]
+            return await copy()
+
+        async def copy() -> frozenset[int]:
+            made.append(await commit())
+            return made[0]
+
+        self._hit("store.twice")
+        after_s = random.choice((random.random() * 2 * self._line.delay_s, random.random() * COPY_S))
+        self._arrives_late(object_id, copy, after_s)
+        return arrive
+
+    def _arrives_late(self, object_id: int, commit: Commit, after_s: float) -> None:
         """Whatever becomes of its sender."""
 
         def arrive() -> None:
-            if self._model.knows(object_id):  # It was given up meanwhile.
+            if self._model.knows(object_id):  # It was given up meanwhile, or made: a copy of it has come before.
                 return
             try:
-                commit().__await__().send(None)  # type: ignore[attr-defined]
+                commit().__await__().send(None)
             except StopIteration:
                 pass
             except Fenced:
                 self._hit("store.fenced-commit")  # Who sent it does not hear of it.
 
+        self._comes(arrive, after_s)
+
+    def _comes(self, arrive: Callable[[], None], after_s: float) -> None:
+        """Over the line, whatever becomes of its sender."""
+
+        def come() -> None:
+            if self._takes_what_comes():
+                arrive()
+
         scheduler = self._scheduler
-        scheduler.at(scheduler.now + after_s, Entry(arrive, (), scheduler.machine, None))
+        scheduler.at(scheduler.now + after_s, Entry(come, (), scheduler.machine, None))
 
 
 class _AnswerLost(StoreUnreachable):

@@ -51,7 +51,8 @@ async def stretch_in(
     for one, piece in zip(wanted, pieces, strict=False):
         found = Stretch()
         try:
-            for reached in checked_batches(found, one.run, piece, known, epoch):
+            for leader_epoch in checked_batches(found, one.run, piece, known, epoch):
+                reached = leader_epoch
                 if time_slice is not None and time_slice.spent():
                     await time_slice.wait_for_turn()
         except CorruptRecords as error:

@@ -3,11 +3,13 @@
 import asyncio
 import traceback
 from functools import partial
+from random import Random
 
 from storage.log import StorageFailed
 from tests.simulation.books import check_books
 from tests.simulation.broker_process import BrokerProcess
-from tests.simulation.nodes.plan import FREEZE, KILL, NO_NODES, NO_STORE, STOP
+from tests.simulation.nodes.plan import FAILOVER, FREEZE, KILL, NO_NODES, NO_STORE, SLOW_STORE, STOP
+from tests.simulation.nodes.standby import StoreWithStandby
 from tests.simulation.shape import FaultPlan
 from tests.simulation.world import World
 
@@ -25,6 +27,7 @@ class OneNode:
         self.stopping = False
         self.down_s = 0.1
         self.no_store_until_s = 0.0
+        self.slow_store_until_s = 0.0
         self._world = world
         self._ended = asyncio.Event()
         broker.on_end = self._has_ended
@@ -32,6 +35,10 @@ class OneNode:
     def is_cut(self) -> bool:
         """Whether the store cannot be reached."""
         return self._world.scheduler.now < self.no_store_until_s
+
+    def is_slow(self) -> bool:
+        """Whether the store takes long to answer it."""
+        return self._world.scheduler.now < self.slow_store_until_s
 
     def die(self, down_s: float) -> None:
         if self.broker.alive:
@@ -103,9 +110,11 @@ class OneNode:
 class NodeFaults:
     """See the head of this file."""
 
-    def __init__(self, world: World, nodes: list[OneNode]) -> None:
+    def __init__(self, world: World, nodes: list[OneNode], store: StoreWithStandby) -> None:
         self._world = world
         self._nodes = nodes
+        self._store = store
+        self._random = Random(f"standby {world.plan.seed}")
         self._over = False
 
     def begin(self) -> None:
@@ -121,7 +130,8 @@ class NodeFaults:
         self._over = True
         self._world.network.severed.clear()
         for node in self._nodes:
-            node.no_store_until_s = 0.0
+            node.no_store_until_s = node.slow_store_until_s = 0.0
+        self._store.go_on()
         while any(node.broker.alive and not node.broker.loop.awake for node in self._nodes if node.broker.loop):
             await asyncio.sleep(LOOK_S)
 
@@ -151,8 +161,13 @@ class NodeFaults:
         if fault.kind == "cut":
             for _ in range(fault.count):
                 world.network.cut_one()
-            return
-        node = self._nodes[fault.count]
+        elif fault.kind in (FAILOVER, SLOW_STORE):
+            self._strike_the_store(fault)
+        else:
+            self._strike_one(fault, self._nodes[fault.count])
+
+    def _strike_one(self, fault: FaultPlan, node: OneNode) -> None:
+        world = self._world
         until_s = world.scheduler.now + fault.amount
         world.hit(f"fault.{fault.kind}")
         world.history.note("fault", fault.kind, node.broker.name, fault.amount, fault.operation)
@@ -171,6 +186,24 @@ class NodeFaults:
             node.broker.clock.drift(fault.amount)
         elif fault.kind == "clock":
             node.broker.clock.step(int(fault.amount * 1000))
+
+    def _strike_the_store(self, fault: FaultPlan) -> None:
+        world = self._world
+        world.history.note("fault", fault.kind, fault.amount, fault.down_s, fault.operation)
+        if fault.kind == FAILOVER:
+            self._store.stand_still()
+            world.loop.call_later(fault.down_s, self._fail_over, fault)
+            return
+        world.hit(f"fault.{SLOW_STORE}")
+        until_s = world.scheduler.now + fault.amount
+        for node in self._nodes if fault.operation == "all" else (self._nodes[fault.count],):
+            node.slow_store_until_s = max(node.slow_store_until_s, until_s)
+
+    def _fail_over(self, fault: FaultPlan) -> None:
+        if not self._over and self._store.standby_stands_still:
+            self._world.hit(f"fault.{FAILOVER}")
+            self._store.fail_over(self._random, int(fault.amount * 1000))
+            self._world.history.note("failover", self._store.failovers)
 
     def _sever(self, node: OneNode, way: str, until_s: float) -> None:
         severed, name = self._world.network.severed, node.broker.name

@@ -10,6 +10,11 @@ KILL, STOP, FREEZE, NO_STORE, NO_NODES = "power", "stop", "freeze", "no store", 
 """A node ends at once, or in order; stands still; cannot reach the store; is cut off from others, one way or both."""
 SESSION_MS = 1000
 """How long a node may be silent."""
+FAILOVER, SLOW_STORE = "failover", "slow store"
+"""The standby of the store takes its place, for all nodes at once: `amount` is for how long there is none, `down_s` for
+how long it stood still before. The store answers slowly: to all, or to one (`operation`)."""
+FAILING_OVER, SLOW = 0.35, 0.3
+"""Parts of the seeds."""
 LEFT_OUT = ("producer.id.expiration.ms",)
 """Settings. A question of one node to another may take longer than a producer is remembered, whose client is told to
 come again then, as if it were ending a transaction."""
@@ -27,6 +32,7 @@ def draw_several(seed: int, nodes: int) -> Plan:
     faults += [FaultPlan("drift", 0.0, count=node, amount=random.choice((1.0, 0.99, 3.0))) for node in range(1, nodes)]
     for _ in range(random.choice((0, 1, 2, 3, 4, 6))):
         faults.append(_drawn(random, nodes, duration_s))
+    faults += _of_the_store(seed, nodes, duration_s)
     return replace(
         plan,
         settings=tuple(one for one in plan.settings if not one[0].startswith(LEFT_OUT)),
@@ -63,3 +69,26 @@ def _drawn(random: Random, nodes: int, duration_s: float) -> FaultPlan:
         amount=seconds,
         down_s=random.choice((0.01, 0.1, 0.5, 2.0)),
     )
+
+
+def _of_the_store(seed: int, nodes: int, duration_s: float) -> list[FaultPlan]:
+    """What happens to it as a whole, or to the way of one node."""
+    random, session_s = Random(f"failover {seed}"), SESSION_MS / 1000
+    faults: list[FaultPlan] = []
+    if random.random() < FAILING_OVER:
+        for _ in range(random.choice((1, 1, 1, 2))):
+            away_s = session_s * random.choice((0.05, 0.3, 0.7, 1.2, 2.5))
+            still_s = session_s * random.choice((0.01, 0.1, 0.4, 0.8, 1.5))
+            at_s = random.random() * duration_s
+            faults.append(FaultPlan(FAILOVER, at_s, amount=away_s, down_s=still_s))
+            if random.random() < 0.5:  # Somebody comes, or is taken for dead, of which the standby hears nothing.
+                kind, node = random.choice((KILL, FREEZE)), random.randrange(nodes)
+                at_s += (random.random() * 1.5 - 0.5) * still_s
+                down_s = random.choice((0.01, 0.1, 0.5))
+                faults.append(FaultPlan(kind, max(0.0, at_s), count=node, amount=1.2 * session_s, down_s=down_s))
+    if random.random() < SLOW:
+        for _ in range(random.choice((1, 1, 2))):
+            for_s = session_s * random.choice((0.3, 1.2, 2.5))
+            whose, node = random.choice(("all", "one")), random.randrange(nodes)
+            faults.append(FaultPlan(SLOW_STORE, random.random() * duration_s, whose, node, amount=for_s))
+    return faults

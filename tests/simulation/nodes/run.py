@@ -15,12 +15,13 @@ from tests.simulation import ending, simulation
 from tests.simulation.broker_process import PORT, BrokerProcess, listening_at
 from tests.simulation.clients.session import Session
 from tests.simulation.faults import Faults
-from tests.simulation.nodes.checked_store import CheckedStore
 from tests.simulation.nodes.faults import NodeFaults, OneNode
 from tests.simulation.nodes.plan import SESSION_MS, draw_several
 from tests.simulation.nodes.router import has_racks, rack_of
+from tests.simulation.nodes.standby import StoreWithStandby
+from tests.simulation.nodes.way import WayToStore
 from tests.simulation.simulation import Result
-from tests.simulation.stored import DistantStore, Line, ahead_bytes, draw_line
+from tests.simulation.stored import Line, ahead_bytes, draw_line
 from tests.simulation.world import World
 
 NODES = 3
@@ -60,8 +61,10 @@ def life_of(nodes: int, line: Line) -> Callable[[World, BrokerProcess], Coroutin
 
 async def _live(count: int, line: Line, world: World, first: BrokerProcess) -> None:
     world.history.ids_grow = False
-    nodes = _nodes(count, line, world, first)
-    faults = NodeFaults(world, nodes)
+    now_ms, keeps_apart = lambda: int(world.scheduler.now * 1000), line.bucket is not None
+    store = StoreWithStandby(now_ms, world.history.violation, keeps_apart=keeps_apart, hit=world.hit)
+    nodes = _nodes(count, line, world, first, store)
+    faults = NodeFaults(world, nodes, store)
     await asyncio.gather(*(one.broker.start() for one in nodes))
     await simulation.make_topics(world)
     await _wait_until_led(world)
@@ -101,10 +104,8 @@ async def _wait_until_led(world: World) -> None:
         session.drop()
 
 
-def _nodes(count: int, line: Line, world: World, first: BrokerProcess) -> list[OneNode]:
+def _nodes(count: int, line: Line, world: World, first: BrokerProcess, model: StoreWithStandby) -> list[OneNode]:
     draws = Random(f"store {world.plan.seed}")
-    now_ms, keeps_apart = lambda: int(world.scheduler.now * 1000), line.bucket is not None
-    model = CheckedStore(now_ms, world.history.violation, keeps_apart=keeps_apart)
     first.settings |= {
         "tallystick.store": "model://",
         "tallystick.store.memory.bytes": str(draws.choice((1, 3_000, 1 << 28))),
@@ -145,5 +146,13 @@ def _beside(world: World, first: BrokerProcess) -> BrokerProcess:
     return made
 
 
-def _way_to(model: CheckedStore, world: World, line: Line, draws: Random, node: OneNode) -> DistantStore:
-    return DistantStore(model, world.scheduler, line, Random(draws.random()), hit=world.hit, is_cut=node.is_cut)
+def _way_to(model: StoreWithStandby, world: World, line: Line, draws: Random, node: OneNode) -> WayToStore:
+    return WayToStore(
+        model,
+        world.scheduler,
+        line,
+        Random(draws.random()),
+        hit=world.hit,
+        is_cut=node.is_cut,
+        is_slow=node.is_slow,
+    )
