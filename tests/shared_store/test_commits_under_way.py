@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from broker.shared.postgresql import PostgresqlStore
 from storage.shared.store import (
     CommitUnknown,
     Fenced,
@@ -262,12 +263,37 @@ def test_many_that_lock_the_same_rows_in_other_orders_wait_in_no_circle(
     asyncio.run(story())
 
 
+def test_a_topic_that_is_deleted_waits_for_a_commit_under_way(postgresql: PostgresqlServer, schema: str) -> None:
+    """What that has brought is forgotten, too: nobody else would ever do it."""
+
+    async def story() -> None:
+        async with a_commit_under_way(postgresql, schema) as held:
+            forgetting = asyncio.create_task(held.shared.store.forget(held.who, TOPIC))
+            await held.wait_until_waiting("forget_topic")
+            await held.go_on()
+            assert await held.commit == frozenset()
+            await forgetting
+            assert await held.shared.store.runs(held.log.log_id, 0, 10) == []
+            held_ones = await postgresql.sql("SELECT object_id FROM object WHERE live_runs > 0", schema=schema)
+            assert held_ones == []
+
+    asyncio.run(story())
+
+
+PLANS = ("", "&enable_hashjoin=off&enable_mergejoin=off&enable_seqscan=off&enable_sort=off")
+"""As the planner likes it, and row by row as a commit names them."""
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=["planned", "row_by_row"])
 @pytest.mark.parametrize("table", ["log", "object"])
-def test_rows_are_locked_in_the_order_of_their_ids(postgresql: PostgresqlServer, schema: str, table: str) -> None:
+def test_rows_are_locked_in_the_order_of_their_ids(
+    postgresql: PostgresqlServer, schema: str, table: str, plan: str
+) -> None:
     """A commit that waits for the first of them holds no later one, in whatever order it names them."""
 
     async def story() -> None:
         shared = SharedPostgresql(postgresql, schema)
+        shared.store = PostgresqlStore(postgresql.url(schema) + plan)
         await shared.store.open()
         lock = await postgresql.connect(schema)
         try:

@@ -126,6 +126,22 @@ async def test_a_refused_change_forgets_nothing(shared: Shared) -> None:
 
 
 @told
+async def test_a_refused_change_replaces_nothing(shared: Shared) -> None:
+    """Nor does what it brings in their place come to be there."""
+    who = await born(shared.store)
+    log = await shared.store.claim(who, TOPIC, 0, None)
+    await shared.store.commit(who, object_of(who, 1), DATA, [appended(log, 10)])
+    before = await shared.store.runs(log.log_id, 0, 10)
+    wrong = LogChange(log.log_id, 1, 10, replaced=(0, 9), replacements=(stretch(0, 10),))
+    assert await shared.store.commit(who, object_of(who, 2), DATA, [wrong]) == {log.log_id}
+    assert await shared.store.runs(log.log_id, 0, 10) == before
+    await shared.forward(2 * LONG_MS)
+    await shared.store.commit(who, object_of(who, 3), [], [])
+    assert await shared.store.collect(LONG_MS, 10) == 1, "that is the second; the first is held"
+    assert await read_of(shared.store, object_of(who, 1), 0, 10) == b"0123456789"
+
+
+@told
 async def test_objects_are_removed_when_no_log_has_held_a_run_for_long(shared: Shared) -> None:
     who = await born(shared.store)
     first, second = [await shared.store.claim(who, TOPIC, index, None) for index in (0, 1)]

@@ -98,6 +98,26 @@ def test_who_asks_for_a_log_waits_until_the_standby_has_what_it_is_told(function
     tell(story)
 
 
+@pytest.mark.parametrize(("function", "argument"), [("uploads_leaving", 10), ("lives_to_sweep", 0)])
+def test_what_is_removed_in_a_bucket_is_on_the_standby(function: str, argument: int) -> None:
+    """A failover brings back rows, and nothing that was removed in the bucket because there were none."""
+
+    async def story(primary: PostgresqlServer, standby: PostgresqlServer, store: PostgresqlStore) -> None:
+        await born(store)
+        await store.leave(await store.join(2, b""))
+        await primary.sql("INSERT INTO leaving VALUES (2)", schema="shared")
+        standby.pause()
+        asking = asyncio.create_task(store._rows(f"SELECT one FROM {function}({argument}) AS found (one)"))
+        waiting = asyncio.create_task(primary.wait_until(SYNC_WAIT, f"%{function}(%"))
+        done, _ = await asyncio.wait([asking, waiting], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        assert done == {waiting}
+        standby.resume()
+        assert [row["one"] for row in await asking] == [2]
+
+    tell(story)
+
+
 def test_a_standby_that_was_promoted_too_early_is_refused_however_far_it_is_by_now() -> None:
     async def story(primary: PostgresqlServer, standby: PostgresqlServer, store: PostgresqlStore) -> None:
         who = await born(store)

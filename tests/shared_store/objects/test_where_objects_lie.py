@@ -122,11 +122,11 @@ def test_a_cluster_that_began_in_the_database_goes_on_in_a_bucket(tell: Callable
 def test_nobody_begins_with_a_bucket_beside_a_node_that_knows_of_none(tell: Callable[[Story], None]) -> None:
     async def story(clusters: Clusters) -> None:
         first, late, store = clusters.in_database(), clusters.in_database(), clusters.apart()
-        for one in (first, late, store):
-            await opened(one)
+        await asyncio.gather(*map(opened, (first, late, store)))
         await first.join(1, b"")
         with pytest.raises(StoreRefused, match="node 1 lives, and keeps objects in the database: all nodes stop"):
             await store.join(2, b"")
+        await opened(clusters.in_database())  # Who was refused has decided nothing for the others.
         await clusters.silent()
         who = await store.join(2, b"")
         with pytest.raises(StoreRefused, match="objects has to say so"):
