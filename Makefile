@@ -18,7 +18,7 @@ SERVED = --extra security --extra postgresql --extra s3 --extra telemetry --extr
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-console test-spark mutants lint format bench bench-cluster bench-watched bench-spark chaos simulate pipelines
-.PHONY: cluster-chaos conformance audit nodes clients-of-nodes power-cuts fresh mutants-at-random jars jars-kafka jars-delta jars-tested spark-where-java wheel-spark docs lock clean man
+.PHONY: cluster-chaos conformance audit nodes clients-of-nodes power-cuts fresh mutants-over-a-store mutants-at-random jars jars-kafka jars-delta jars-tested spark-where-java wheel-spark docs lock clean man
 .PHONY: dist dist-compiled test-compiled sbom image docs-site test-containers image-spark
 
 help: ## Show this list
@@ -55,6 +55,9 @@ test-console: install ## The console in a real Chromium, and the pictures of doc
 
 mutants: install ## Plant defects, one at a time; each must be noticed; write docs/mutants.md (ARGS="--jobs 2 NAME")
 	@$(BIN)/python -m tests.mutants $(ARGS)
+
+mutants-over-a-store: install ## The same of nodes over a store, in SQL and between nodes; wants PostgreSQL (ARGS="--every NAME")
+	@$(BIN)/python -m tests.mutants.over_a_store $(ARGS)
 
 mutants-at-random: $(VENV)/.mutants ## A draw of automatic defects; the score into docs/mutants.md (N=300 SEED=7 ARGS="--part transactions")
 	@$(BIN)/python -m tests.mutants.at_random --count $(or $(N),300) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -3,6 +3,8 @@
     unit/…/test_x.py::test_y    a test (below tests/), or several; "…/test_x.py" a whole file
     scenario TITLE              one story, in process; "scenarios" all of them
     simulation N                one of the seeds 0 … N-1; "seed N" this one
+    nodes 6 17 below 60         these seeds of several nodes over one store, and then those in front of the last number;
+                                "stored …" those of one node over a store
 
 Exit status: 0 nothing noticed, 1 noticed, anything else: the catcher itself is broken.
 """
@@ -14,6 +16,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 from unittest import mock
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 UNNOTICED, NOTICED, BROKEN, STALE = 0, 1, 3, 4
 SECONDS = 300
 """A defect may leave a test waiting for ever: that is noticed, too."""
+OVER_A_STORE = ("nodes", "stored")
 CALLBACKS = {"scenario": 20_000, "simulation": 400_000}
 """Likewise for a story: several times what the longest takes without a defect."""
 
@@ -36,15 +40,17 @@ CALLBACKS = {"scenario": 20_000, "simulation": 400_000}
 def run(catcher: str) -> int:
     """One catcher, in this process. Prints one line of what it found."""
     kind, _, rest = catcher.partition(" ")
-    if kind not in ("simulation", "seed", "scenario", "scenarios"):
+    if kind not in ("simulation", "seed", "scenario", "scenarios", *OVER_A_STORE):
         return _pytest([f"tests/{one}" for one in catcher.split()])
     from tests.harness.loop import Scheduler
 
     is_scenario = kind.startswith("scenario")
-    callbacks = CALLBACKS["scenario" if is_scenario else "simulation"]
+    callbacks = CALLBACKS["scenario" if is_scenario else "simulation"] * (2 if kind in OVER_A_STORE else 1)
     with mock.patch.dict(Scheduler.__init__.__kwdefaults__, callbacks=callbacks):
         if is_scenario:
             return _scenarios(rest)
+        if kind in OVER_A_STORE:
+            return _over_a_store(kind, rest)
         return _simulation(range(int(rest), int(rest) + 1) if kind == "seed" else range(int(rest)))
 
 
@@ -60,6 +66,26 @@ def _simulation(seeds: Sequence[int]) -> int:
         if violations:
             print(f"seed {seed}: {violations[0]}")
             return NOTICED
+    return UNNOTICED
+
+
+def _over_a_store(kind: str, which: str) -> int:
+    """As drawn, and without a bucket: what a commit brings along comes sooner."""
+    from tests.simulation.nodes.run import run_several
+    from tests.simulation.simulation import run as run_plan
+    from tests.simulation.stored import draw_line, draw_stored
+
+    first, _, below = which.partition("below ")
+    for seed in (*map(int, first.split()), *range(int(below or 0))):
+        for line in dict.fromkeys((draw_line(seed), replace(draw_line(seed), bucket=None))):
+            try:
+                result = run_several(seed, line=line) if kind == "nodes" else run_plan(draw_stored(seed), line=line)
+                violations = result.violations
+            except Exception as error:  # whatever it is, it is what this seed found
+                violations = [repr(error)]
+            if violations:
+                print(f"{kind} {seed}: {violations[0]}")
+                return NOTICED
     return UNNOTICED
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.mutants.over_a_store.section import section
 from tests.mutants.tables import MUTANTS
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "mutants.md"
 SCORE = Path(__file__).with_name("at_random") / "score.md"
 """Written by `make mutants-at-random`."""
-SECTION = "\n## Defects that nobody chose"
 
 HEAD = """# Planted defects
 
@@ -39,7 +39,7 @@ def write(verdicts: "Sequence[Verdict]") -> None:
 
 def page(verdicts: "Sequence[Verdict]", before: str) -> str:
     """`before`: the page as it is."""
-    rows = {cells[0]: cells for cells in _rows_of(before.partition(SECTION)[0])}
+    rows = {cells[0]: cells for cells in _rows_of(before.partition("\n## ")[0])}
     for verdict in verdicts:
         mutant = verdict.mutant
         rows[_cell(mutant.name)] = [_cell(mutant.name), _cell(mutant.imitates), _cell(_story(verdict)), _test(verdict)]
@@ -55,13 +55,18 @@ def page(verdicts: "Sequence[Verdict]", before: str) -> str:
         "|---|---|---|---|",
         *("| " + " | ".join(cells) + " |" for cells in ordered),
     ]
-    return "\n".join(lines) + "\n" + _score()
+    return "\n".join(lines) + "\n" + sections()
 
 
-def rewrite_score() -> None:
-    """The section about defects drawn at random alone."""
-    planted = PAGE.read_text(encoding="utf-8").partition(SECTION)[0].rstrip("\n")
-    PAGE.write_text(planted + "\n" + _score(), encoding="utf-8")
+def rewrite_sections() -> None:
+    """What stands behind the table alone."""
+    planted = PAGE.read_text(encoding="utf-8").partition("\n## ")[0].rstrip("\n")
+    PAGE.write_text(planted + "\n" + sections(), encoding="utf-8")
+
+
+def sections() -> str:
+    """What stands behind the table: what its own tables say, and the score of defects drawn at random."""
+    return "\n" + section() + _score()
 
 
 def _score() -> str:

@@ -18,9 +18,24 @@ from tests.harness.proxy import free_port
 __all__ = ["PostgresqlServer", "running_server", "why_not"]
 
 
+_of_forks: "PostgresqlServer | None" = None
+
+
+@contextlib.contextmanager
+def running_for_forks() -> Iterator[None]:
+    """Whoever is forked meanwhile has this server where it would start one."""
+    global _of_forks
+    with running_server() as _of_forks:
+        yield
+    _of_forks = None
+
+
 @contextlib.contextmanager
 def running_server() -> Iterator["PostgresqlServer"]:
     """Skips, with the reason, where there can be none."""
+    if _of_forks is not None:
+        yield _of_forks
+        return
     reason = why_not()
     if reason is not None:
         pytest.skip(reason)

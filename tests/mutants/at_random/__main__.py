@@ -18,7 +18,7 @@ from tests.mutants.at_random.source import Defect
 from tests.mutants.at_random.trial import tried
 from tests.mutants.catchers import SECONDS, warm_up
 from tests.mutants.collected import with_collected
-from tests.mutants.page import SCORE, rewrite_score
+from tests.mutants.page import SCORE, rewrite_sections
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(text)
     if not options.part and not options.kinds and asked == "all":
         SCORE.write_text(text, encoding="utf-8")
-        rewrite_score()
+        rewrite_sections()
     return 0 if len(survivors(done)) <= (1 - options.goal) * sum(map(counts, done)) else 1
 
 

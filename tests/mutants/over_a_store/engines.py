@@ -1,0 +1,177 @@
+"""Defects of the engines, and of what a node makes of a store: bringing, sweeping, reading, what is damaged."""
+
+from tests.mutants.mutant import Change, Mutant
+from tests.mutants.over_a_store.lines import Line
+
+ENGINE = "broker.shared.objects_in_s3:ObjectsInS3"
+BUCKET = "shared_store/objects/test_faults_of_a_bucket.py::"
+LANES = "unit/broker/test_commit_lanes.py::"
+LOST_ANSWER = f"{BUCKET}test_a_write_that_fails_is_tried_once_and_made_again_under_another_name[moto-Fault.ANSWER_LOST]"
+FAILS = f"{BUCKET}test_a_write_that_fails_is_tried_once_and_made_again_under_another_name[moto-Fault.FAILS]"
+NOT_FOR_LONG = f"{BUCKET}test_who_dies_between_bringing_and_committing_leaves_nothing_for_long[moto]"
+DAMAGED = "shared_store/objects/test_damaged_objects.py::"
+NOT_PASSED_OVER = "unit/storage/test_damage_in_a_store.py::"
+
+
+def _code(name: str, line: Line, place: str, old: str, new: str, *caught_by: str) -> tuple[Line, Mutant]:
+    return line, Mutant(name, line.happens, (Change(place, old, new),), caught_by)
+
+
+MUTANTS = (
+    _code(
+        "a PUT that failed passes for one that came",
+        Line.BEFORE_THE_PUT,
+        f"{ENGINE}.upload",
+        "        raise\n",
+        "        pass\n",
+        FAILS,
+    ),
+    _code(
+        "an orphan is never swept",
+        Line.ORPHAN,
+        f"{ENGINE}._sweep",
+        "await self._bucket.delete([name for upload_id, name in found.items() if upload_id not in named])",
+        "pass",
+        NOT_FOR_LONG,
+    ),
+    _code(
+        "what was given up is never removed",
+        Line.ORPHAN,
+        f"{ENGINE}._remove_given_up",
+        "await self._bucket.delete([self._name(upload_id) for upload_id in sorted(given_up)])",
+        "pass",
+        LOST_ANSWER,
+    ),
+    _code(
+        "what did not come is not known to be given up",
+        Line.ORPHAN,
+        f"{ENGINE}.upload",
+        "self._given_up.add(upload_id)",
+        "pass",
+        LOST_ANSWER,
+    ),
+    _code(
+        "what leaves is forgotten before it was removed",
+        Line.ORPHAN,
+        f"{ENGINE}._remove_leaving",
+        "        await self._bucket.delete([self._name(upload_id) for upload_id in leaving])\n"
+        "        await self._rows(_LEFT, leaving)\n",
+        "        await self._rows(_LEFT, leaving)\n"
+        "        await self._bucket.delete([self._name(upload_id) for upload_id in leaving])\n",
+        f"{BUCKET}test_what_leaves_is_removed_though_it_fails_at_first[moto-Fault.FAILS]",
+    ),
+    _code(
+        "a file of somebody else keeps orphans from being swept",
+        Line.ORPHAN,
+        f"{ENGINE}._sweep",
+        'brought = [name for name in names if _UPLOAD.fullmatch(name.removeprefix(f"{folder}/"))]',
+        "brought = names",
+        f"{BUCKET}test_what_somebody_else_has_laid_there_stays[moto]",
+    ),
+    _code(
+        "a second PUT has the name of the first",
+        Line.SLOW_BUCKET,
+        "broker.shared.uploads:Uploads._try",
+        "self._next_id(who)",
+        "who.number << 32 | 1 << 31 | self._begun",
+        f"{LANES}test_what_does_not_come_is_brought_again_under_another_name",
+        "stored 3 below 60",
+    ),
+    _code(
+        "a PUT is made again under its name by who makes it",
+        Line.SLOW_BUCKET,
+        "broker.shared.bucket:Bucket.__init__",
+        "self._client(retries=0)",
+        "self._client(retries=RETRIES)",
+        FAILS,
+    ),
+    _code(
+        "an object is taken for that of another life",
+        Line.SLOW_BUCKET,
+        f"{ENGINE}._name",
+        "{upload_id >> 32:08x}",
+        "{0:08x}",
+        f"{BUCKET}test_what_is_brought_lies_under_the_cluster_and_the_start[moto]",
+    ),
+    _code(
+        "a small object is taken for another of its size",
+        Line.SLOW_BUCKET,
+        "broker.shared.small_objects:SmallObjects.whole",
+        '    """All of it. Raises what `bring` raises, and asks again the next time."""\n',
+        "    upload_id = next((one for one, kept in self._kept.items() if kept[1] == size_bytes), upload_id)\n",
+        "unit/broker/test_small_objects.py::test_what_was_wanted_longest_ago_goes_first",
+    ),
+    _code(
+        "coordinators wait for the bucket",
+        Line.SLOW_BUCKET,
+        "broker.shared.commits:SharedCommits._lane_of",
+        "is_apart = self._store.keeps_apart and partition.topic not in OF_COORDINATORS",
+        "is_apart = self._store.keeps_apart",
+        f"{LANES}test_coordinators_do_not_wait_for_the_bucket",
+    ),
+    _code(
+        "more is taken however much waits",
+        Line.SLOW_BUCKET,
+        "storage.shared.read_memory:ReadMemory.is_full",
+        "self.pending_bytes >= self._pending_limit_bytes",
+        "False",
+        "unit/storage/test_shared_log.py::test_a_log_that_waits_for_too_much_takes_no_writes",
+    ),
+    _code(
+        "a bucket that says nothing is waited for without an end",
+        Line.SLOW_BUCKET,
+        "broker.shared.bucket:Bucket.put",
+        "async with asyncio.timeout(self._patience_s + (len(data) >> 20)):",
+        "async with asyncio.timeout(None):",
+        f"{BUCKET}test_a_write_that_fails_is_tried_once_and_made_again_under_another_name[moto-Fault.HANGS]",
+    ),
+    _code(
+        "checksums of what comes from the store are not looked at",
+        Line.DAMAGED,
+        "storage.stretch:stretch_of",
+        "if first_corrupt(piece) is not None:",
+        "if False:",
+        "unit/storage/test_shared_log.py::test_what_is_damaged_in_the_store_is_no_batch",
+        DAMAGED + "test_a_byte_that_is_wrong_is_said_with_the_name_of_the_object",
+    ),
+    _code(
+        "a run that is damaged is passed over",
+        Line.DAMAGED,
+        "broker.shared.bringing:_stretch_at",
+        "stretch = stretch_of(pieces)",
+        "stretch = stretch_of([piece for piece in pieces if not _is_damaged(piece)])",
+        f"{NOT_PASSED_OVER}test_what_is_damaged_between_what_is_not_is_said_and_not_passed_over",
+    ),
+    _code(
+        "a reader goes on behind what is damaged",
+        Line.DAMAGED,
+        "broker.shared.bringing:_stretch_at",
+        "        raise LogDamaged(name, None, offset, reason, expected) from error\n",
+        "        return await _stretch_at(store, log_id, expected, name)\n",
+        f"{NOT_PASSED_OVER}test_a_reader_is_told_what_is_damaged_and_not_what_lies_behind",
+    ),
+    _code(
+        "what is lost is passed over",
+        Line.DAMAGED,
+        "broker.shared.bringing:_stretch_at",
+        "        raise LogDamaged(name, None, offset, str(lost), expected) from lost\n",
+        "        return await _stretch_at(store, log_id, expected, name)\n",
+        f"{NOT_PASSED_OVER}test_what_is_lost_is_said_and_not_passed_over",
+    ),
+    _code(
+        "a log is taken over as far as it is not damaged",
+        Line.DAMAGED,
+        "broker.shared.bringing:tail_of",
+        "        except ObjectMissing as missing:",
+        "        except LogDamaged:\n            break\n        except ObjectMissing as missing:",
+        DAMAGED + "test_a_byte_that_is_wrong_is_said_with_the_name_of_the_object",
+    ),
+    _code(
+        "a stretch that is shorter than it was is served",
+        Line.DAMAGED,
+        "broker.shared.bucket:Bucket.get",
+        "if any(len(one) != size for one, (_, size) in zip(whole, stretches, strict=True)):",
+        "if False:",
+        f"{BUCKET}test_an_object_that_was_cut_is_lost_aloud",
+    ),
+)
