@@ -25,9 +25,12 @@ _of_forks: "PostgresqlServer | None" = None
 def running_for_forks() -> Iterator[None]:
     """Whoever is forked meanwhile has this server where it would start one."""
     global _of_forks
-    with running_server() as _of_forks:
-        yield
-    _of_forks = None
+    with running_server() as server:
+        _of_forks = server
+        try:
+            yield
+        finally:
+            _of_forks = None
 
 
 @contextlib.contextmanager

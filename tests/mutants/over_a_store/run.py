@@ -1,7 +1,8 @@
 """`make mutants-over-a-store`: plant one defect at a time, each in a process of its own, and see who notices it.
 
 Who is expected to is asked, the first that does is enough. Tests over PostgreSQL have one server, and a schema each.
-Exit status 1 where nobody notices a defect, or one does not apply any more, 2 where there is no PostgreSQL.
+Before that, tests must be content with the code as it is. Exit status 1 where nobody notices a defect, or one does not
+apply any more, 2 where there is no PostgreSQL, or a test fails without any defect.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from tests.mutants.page import rewrite_sections
 from tests.shared_store import postgresql_server
 
 NO_END = "no end within"
+LONG_S = 3_600
 PATIENCE_S = 15.0
 """How long a test waits for what a defect may keep from coming."""
 
@@ -42,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     _warm_up(chosen)
     with postgresql_server.running_for_forks() if wants_server else contextlib.nullcontext():
+        if not options.unchecked and not _are_content(chosen):
+            return 2
         noticed = sum(examine(one, every=options.every) for one in chosen)
     print(f"{noticed} of {len(chosen)} noticed")
     return 0 if noticed == len(chosen) else 1
@@ -52,6 +56,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", help="defects, or parts of their names; all of them by default")
     parser.add_argument("--exact", action="store_true", help="names are whole names")
     parser.add_argument("--every", action="store_true", help="ask all who are expected to notice, not the first alone")
+    parser.add_argument(
+        "--unchecked", action="store_true", help="do not look first whether all is well without defects"
+    )
     parser.add_argument("--page", action="store_true", help="plant nothing, write docs/mutants.md of the tables")
     return parser.parse_args(arguments)
 
@@ -66,6 +73,16 @@ def _warm_up(mutants: Sequence[Mutant]) -> None:
         file, separator, _ = catcher.partition(".py::")
         if separator:
             importlib.import_module(f"tests.{file.replace('/', '.')}")
+
+
+def _are_content(mutants: Sequence[Mutant]) -> bool:
+    """Whether the tests that are to notice something notice nothing without a defect."""
+    tests = sorted({one for mutant in mutants for one in mutant.caught_by if ".py::" in one})
+    with mock.patch.object(postgresql_server, "PATIENCE_S", PATIENCE_S):
+        status, said = ask([" ".join(tests)], None, LONG_S) if tests else (UNNOTICED, "")
+    if status != UNNOTICED:
+        print(f"without any defect: {said}")
+    return status == UNNOTICED
 
 
 def _wants_postgresql(mutant: Mutant) -> bool:

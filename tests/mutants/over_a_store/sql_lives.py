@@ -58,7 +58,6 @@ MUTANTS = (
         LIVES,
         LIVES.replace(" AND node_id = my_node", ""),
         f"{STORIES}test_a_number_belongs_to_its_node[postgresql]",
-        AT_RANDOM,
     ),
     _mutant(
         "a fence does not ask how long a node was silent",

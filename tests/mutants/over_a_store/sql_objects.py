@@ -131,7 +131,6 @@ MUTANTS = (
         "        WHERE refused IS NULL AND fenced\n",
         "        WHERE refused IS NULL\n",
         NEWEST,
-        f"{OF_OBJECTS}test_a_commit_that_was_given_up_is_never_made[postgresql]",
     ),
     _mutant(
         "an object that is read is removed with its first run",
