@@ -38,7 +38,7 @@ async def live(shared: SharedPostgresql) -> None:
     await shared.forward(LONG_MS)
     heir = await store.join(2, b"of 2")
     assert await store.fence(heir, who, 0) is True
-    assert [one.who for one in await store.members()] == [heir]
+    assert heir in [one.who for one in await store.members()]
     assert (await store.claim(heir, TOPIC, 0, None)).next_offset == 3
     assert len(await store.runs(log.log_id, 0, 10)) == 2
     await store.forget(heir, OTHER_TOPIC)

@@ -1,5 +1,11 @@
 """Defects of the engines, and of what a node makes of a store: bringing, sweeping, reading, what is damaged."""
 
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+from broker.shared.objects_in_s3 import ObjectsInS3
+from broker.shared.postgresql import PostgresqlStore
 from tests.mutants.mutant import Change, Mutant
 from tests.mutants.over_a_store.lines import Line
 
@@ -9,8 +15,19 @@ LANES = "unit/broker/test_commit_lanes.py::"
 LOST_ANSWER = f"{BUCKET}test_a_write_that_fails_is_tried_once_and_made_again_under_another_name[moto-Fault.ANSWER_LOST]"
 FAILS = f"{BUCKET}test_a_write_that_fails_is_tried_once_and_made_again_under_another_name[moto-Fault.FAILS]"
 NOT_FOR_LONG = f"{BUCKET}test_who_dies_between_bringing_and_committing_leaves_nothing_for_long[moto]"
+PLACES = "shared_store/objects/test_where_objects_lie.py::"
 DAMAGED = "shared_store/objects/test_damaged_objects.py::"
 NOT_PASSED_OVER = "unit/storage/test_damage_in_a_store.py::"
+
+
+def _removed_without_a_look() -> AbstractContextManager[Any]:
+    async def collect(self: ObjectsInS3, older_ms: int, limit: int) -> int:
+        removed = await PostgresqlStore.collect(self, older_ms, limit)
+        await self._remove_given_up()
+        await self._remove_leaving()
+        return removed
+
+    return mock.patch.object(ObjectsInS3, "collect", collect)
 
 
 def _code(name: str, line: Line, place: str, old: str, new: str, *caught_by: str) -> tuple[Line, Mutant]:
@@ -173,5 +190,55 @@ MUTANTS = (
         "if any(len(one) != size for one, (_, size) in zip(whole, stretches, strict=True)):",
         "if False:",
         f"{BUCKET}test_an_object_that_was_cut_is_lost_aloud",
+    ),
+    (
+        Line.COPY,
+        Mutant(
+            "what a copy of the database still needs is removed",
+            Line.COPY.happens,
+            caught_by=(f"{PLACES}test_a_copy_that_starts_beside_the_original_ends_it_before_it_removes_anything",),
+            plant=_removed_without_a_look,
+        ),
+    ),
+    _code(
+        "a copy of the database starts beside the original",
+        Line.COPY,
+        f"{ENGINE}._check_history",
+        'if not row["known"]:',
+        "if False:",
+        f"{PLACES}test_a_copy_of_the_database_is_found_out_by_the_starts_that_it_does_not_know",
+    ),
+    _code(
+        "a copy of the database is known by how many starts it has",
+        Line.COPY,
+        f"{ENGINE}._check_history",
+        'if not row["known"]:',
+        'if row["last_number"] < last.number:',
+        f"{PLACES}test_a_copy_of_the_database_is_found_out_by_the_starts_that_it_does_not_know",
+    ),
+    _code(
+        "a start that is refused signs in the bucket",
+        Line.COPY,
+        f"{ENGINE}._check_history",
+        "        remedy = _REMEDY.format(",
+        '        await self._bucket.put(f"{self._folder}/{LAST_START}", _Start(1, "0" * 16).to_bytes())\n'
+        "        remedy = _REMEDY.format(",
+        f"{PLACES}test_a_copy_of_the_database_is_found_out_by_the_starts_that_it_does_not_know",
+    ),
+    _code(
+        "another bucket of that name is taken for the one that was",
+        Line.COPY,
+        f"{ENGINE}._try_bucket",
+        "if placed is not None and await",
+        "if placed is None and await",
+        f"{PLACES}test_a_bucket_of_that_name_without_the_objects_is_another",
+    ),
+    _code(
+        "two clusters that share a folder have one between them",
+        Line.COPY,
+        f"{ENGINE}._name",
+        'f"{self._folder}/',
+        'f"drawn/',
+        f"{PLACES}test_two_clusters_share_a_folder_and_nothing_else",
     ),
 )

@@ -25,6 +25,10 @@ class Line(Enum):
         "another PUT under another name; nothing is acknowledged that is not there",
     )
     DAMAGED = "an object is damaged", "KAFKA_STORAGE_ERROR for that stretch, which is never passed over"
+    COPY = (
+        "a copy of the database, or another bucket, is taken for the one that is meant",
+        "one goes on, and nothing is removed",
+    )
     AT_ONCE = "several do something at once", "nobody waits in a circle, and none undoes what another did"
     BETWEEN_NODES = "a node asks another, or reads beside it", "it is told what is so, or that nobody knows"
 

@@ -3,6 +3,7 @@
 """
 
 from tests.mutants.mutant import Mutant
+from tests.mutants.over_a_store.changed_sql import ChangedSql
 from tests.mutants.over_a_store.lines import Line
 from tests.mutants.over_a_store.simulated import by_line
 from tests.mutants.over_a_store.table import ALL
@@ -40,8 +41,8 @@ def section() -> str:
 
 
 def is_sql(mutant: Mutant) -> bool:
-    """Whether it is a change of SQL, which knows no types before it is run."""
-    return mutant.plant is not None and mutant.caught_by[0].startswith("shared_store/")
+    """Whether it is a change of SQL, whose text nobody has read before it is run."""
+    return isinstance(mutant.plant, ChangedSql)
 
 
 def _noticed_by(mutant: Mutant) -> str:

@@ -1,7 +1,7 @@
 """Defects of SQL: what a commit compares, changes and answers, and how it is found out what became of it."""
 
 from tests.mutants.mutant import Mutant
-from tests.mutants.over_a_store.changed_sql import changed_sql
+from tests.mutants.over_a_store.changed_sql import ChangedSql
 from tests.mutants.over_a_store.lines import Line
 
 COMMIT = "broker.shared.schema_releases:RELEASES"
@@ -11,13 +11,14 @@ STORIES = "shared_store/test_conformance.py::"
 OF_OBJECTS = "shared_store/test_conformance_of_objects.py::"
 UNDER_WAY = "shared_store/test_commits_under_way.py::"
 OF_OTHERS = f"{STORIES}test_logs_of_others_are_named_and_are_as_they_were[postgresql]"
+FIRE = "shared_store/test_under_fire.py::test_connections_are_ended_at_any_moment[0]"
 AT_RANDOM = "shared_store/test_random_operations.py::test_every_answer_is_that_of_the_model[0-postgresql]"
 COMPARED = "log.owner = me AND log.owner_epoch = change.epoch AND log.next_offset = change.base"
 OBJECT = "VALUES (new_object, made, others, CASE WHEN made = 0 THEN clock_timestamp() END, new_bytes)\n"
 
 
 def _mutant(name: str, line: Line, place: str, old: str, new: str, *caught_by: str) -> tuple[Line, Mutant]:
-    return line, Mutant(name, line.happens, caught_by=caught_by, plant=changed_sql(place, old, new))
+    return line, Mutant(name, line.happens, caught_by=caught_by, plant=ChangedSql(place, old, new))
 
 
 MUTANTS = (
@@ -91,6 +92,7 @@ MUTANTS = (
         "        AS added (log_id, base, last, position, size, stamp);",
         f"{STORIES}test_each_commits_to_its_own_logs_while_others_live[postgresql]",
         AT_RANDOM,
+        FIRE,
     ),
     _mutant(
         "a change that is refused forgets runs",
@@ -117,6 +119,7 @@ MUTANTS = (
         "others := '{}';",
         OF_OTHERS,
         AT_RANDOM,
+        FIRE,
     ),
     _mutant(
         "a commit is made again under its id",

@@ -1,7 +1,7 @@
 """Defects of SQL: who lives, who may end whom, by which clock, and what a server has to have."""
 
 from tests.mutants.mutant import Change, Mutant
-from tests.mutants.over_a_store.changed_sql import changed_sql
+from tests.mutants.over_a_store.changed_sql import ChangedSql
 from tests.mutants.over_a_store.lines import Line
 
 NODES = "broker.shared.schema:_NODES"
@@ -14,6 +14,7 @@ AT_ONCE = "shared_store/test_nodes_at_once.py::"
 UNDER_WAY = "shared_store/test_commits_under_way.py::"
 STANDBY = "shared_store/test_standby.py::"
 SCHEMA = "shared_store/test_postgresql_schema.py::"
+FIRE = "shared_store/test_under_fire.py::test_connections_are_ended_at_any_moment[0]"
 AT_RANDOM = "shared_store/test_random_operations.py::test_every_answer_is_that_of_the_model[0-postgresql]"
 LIVES = "WHERE number = me AND node_id = my_node AND NOT fenced FOR SHARE;"
 SILENT = "(silent_ms = 0 OR at <= clock_timestamp() - silent_ms * interval '1 millisecond')"
@@ -25,7 +26,7 @@ READ_ONLY = (
 
 
 def _mutant(name: str, line: Line, place: str, old: str, new: str, *caught_by: str) -> tuple[Line, Mutant]:
-    return line, Mutant(name, line.happens, caught_by=caught_by, plant=changed_sql(place, old, new))
+    return line, Mutant(name, line.happens, caught_by=caught_by, plant=ChangedSql(place, old, new))
 
 
 def _code(name: str, line: Line, change: Change, *caught_by: str) -> tuple[Line, Mutant]:
@@ -50,6 +51,7 @@ MUTANTS = (
         LIVES.replace(" AND NOT fenced", ""),
         f"{STORIES}test_each_start_has_a_greater_number_and_fences_the_one_before[postgresql]",
         AT_RANDOM,
+        FIRE,
     ),
     _mutant(
         "a number is that of any node",

@@ -1,7 +1,7 @@
 """Defects of SQL: what of an object and of a bucket may go, and when."""
 
 from tests.mutants.mutant import Mutant
-from tests.mutants.over_a_store.changed_sql import changed_sql
+from tests.mutants.over_a_store.changed_sql import ChangedSql
 from tests.mutants.over_a_store.lines import Line
 
 OBJECTS = "broker.shared.schema_objects:OBJECTS"
@@ -22,7 +22,7 @@ SWEPT = "WHERE fenced AND NOT swept AND at <= clock_timestamp() - silent_ms * in
 
 
 def _mutant(name: str, line: Line, place: str, old: str, new: str, *caught_by: str) -> tuple[Line, Mutant]:
-    return line, Mutant(name, line.happens, caught_by=caught_by, plant=changed_sql(place, old, new))
+    return line, Mutant(name, line.happens, caught_by=caught_by, plant=ChangedSql(place, old, new))
 
 
 MUTANTS = (

@@ -10,7 +10,7 @@ import pytest
 
 from tallystick.postgresql_process import why_not
 from tests.mutants.mutant import VARIABLE, Stale, function_at
-from tests.mutants.over_a_store.changed_sql import changed_sql
+from tests.mutants.over_a_store.changed_sql import ChangedSql
 from tests.mutants.over_a_store.lines import Line
 from tests.mutants.over_a_store.section import section
 from tests.mutants.over_a_store.simulated import without_a_line
@@ -57,9 +57,9 @@ def test_text_that_is_not_there_is_reported() -> None:
     place = "broker.shared.schema_releases:RELEASES"
     for wrong in ("this text is nowhere", "log_id"):
         with pytest.raises(Stale, match="times"):
-            changed_sql(place, wrong, "")()
+            ChangedSql(place, wrong, "")()
     with pytest.raises(Stale, match="is gone"):
-        changed_sql(f"{place}_OF_LATER", "log_id", "")()
+        ChangedSql(f"{place}_OF_LATER", "log_id", "")()
 
 
 def test_each_has_a_name_of_its_own_and_each_line_a_defect() -> None:

@@ -144,8 +144,8 @@ def test_two_clusters_share_a_folder_and_nothing_else(tell: Callable[[Story], No
             await store.open()
             assert await store.cluster_id(name, "drawn") == name
             who = await born(store)
-            log = await store.claim(who, TOPIC, 0, None)
-            await store.commit(who, object_of(who, 1), [name.encode()], [appended(log, 1)])
+            upload = await store.upload(who, object_of(who, 7), [name.encode()])  # Both call it the same.
+            await store.commit(who, object_of(who, 1), upload, [])
             read.append((who, name.encode()))
         for store, (who, data) in zip(stores, read, strict=True):
             await store.collect(0, 10)
