@@ -5,6 +5,8 @@ everything else goes on.
 import asyncio
 import dataclasses
 import struct
+from functools import partial
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -81,8 +83,8 @@ class Cluster:
         """What the writer of a record is told that went wrong."""
         told: list[str | None] = []
         producer = Producer({"bootstrap.servers": self.node.bootstrap, "linger.ms": 0, "retries": 0})
-        told_of = lambda error, _: told.append(error and error.name())  # noqa: E731
-        producer.produce(topic, value.encode(), on_delivery=told_of)
+        noted: Any = lambda error, _: told.append(error and error.name())  # noqa: E731
+        producer.produce(topic, value.encode(), on_delivery=noted)
         assert producer.flush(PATIENCE_S) == 0
         return told[0]
 
@@ -92,13 +94,14 @@ class Cluster:
             "SELECT object_id, upload_id, bytes, position FROM run JOIN log USING (log_id)"
             " JOIN object USING (object_id) WHERE topic_id = $1 AND run.base_offset <= 1 AND run.last_offset >= 1"
         )
-        (row,) = self._nodes.sql(query, self._topic_id)
-        changed = lambda data: _with_another_offset(data, row["position"])  # noqa: E731
+        found: list[dict[str, Any]] = self._nodes.sql(query, self._topic_id)
+        (row,) = found
+        change = partial(_with_another_offset, row["position"])
         if row["upload_id"] is None:
             update = "UPDATE object SET bytes = $2 WHERE object_id = $1"
-            self._nodes.sql(update, row["object_id"], changed(row["bytes"]))
+            self._nodes.sql(update, row["object_id"], change(row["bytes"]))
             return f"object {row['object_id']}"
-        return self._nodes.rewrite(row["upload_id"], changed)
+        return self._nodes.rewrite(row["upload_id"], change)
 
     def fetched(self, offset: int) -> PartitionData:
         """What one fetch is answered."""
@@ -121,7 +124,7 @@ class Cluster:
         assert everything(self.node.bootstrap, "other") == ["first", "second", "third", "fourth"]
 
 
-def _with_another_offset(data: bytes, position: int) -> bytes:
+def _with_another_offset(position: int, data: bytes) -> bytes:
     at = next(at for at, header in headers_in(data, position) if header.base_offset == 1)
     return data[:at] + struct.pack(">q", 77) + data[at + 8 :]
 

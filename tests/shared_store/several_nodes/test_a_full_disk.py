@@ -1,5 +1,5 @@
-"""The database's disk takes no more: nobody is told that something was written which was not, all nodes say so, and they
-go on when there is room.
+"""The database's disk takes no more: nobody is told that something was written which was not, nodes say so, and when
+there is room again they go on.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ def disks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Path]]:
 
         def made(size_bytes: int) -> Path:
             disk = over.enter_context(small_disk(folder / "disk", size_bytes))
-            shutil.chown(disk, postgresql_process._as_whom().get("user"))
+            shutil.chown(disk, postgresql_process._as_whom()["user"])
             return disk
 
         yield made
