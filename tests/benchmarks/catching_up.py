@@ -32,6 +32,8 @@ from tests.shared_store.postgresql_server import PostgresqlServer, why_not
 PATIENCE_S = 300.0
 RECORD_BYTES = 10_000
 AHEAD = (0, 16 << 20)
+LITTLE, MUCH = 64 << 20, 4 << 30
+"""Memory: less than there is to read, and more."""
 LATENCY_S = 0.02
 WRITING_S = 20.0
 SELF = (sys.executable, "-m", "tests.benchmarks.catching_up")
@@ -118,8 +120,11 @@ class Scene:
             write_far(bootstrap, options.partitions, options.megabytes)
 
     @contextmanager
-    def _node(self, ahead_bytes: int) -> Iterator[str]:
-        settings = [f"tallystick.store.read.ahead.bytes={ahead_bytes}", "tallystick.store.memory.bytes=67108864"]
+    def _node(self, ahead_bytes: int, memory_bytes: int = LITTLE) -> Iterator[str]:
+        settings = [
+            f"tallystick.store.read.ahead.bytes={ahead_bytes}",
+            f"tallystick.store.memory.bytes={memory_bytes}",
+        ]
         if self._port is not None:
             settings.append(f"tallystick.store.objects=s3://{s3_server.BUCKET}/{self._name}")
         options = ["--store", self._url, *(part for one in settings for part in ("--set", one))]
@@ -137,9 +142,9 @@ class Scene:
             found: float = _told("--read", bootstrap, "--partitions", str(self._partitions))
             return found
 
-    def waits(self, ahead_bytes: int, readers: int) -> tuple[list[float], float]:
-        """How long a producer waits, in ms, while so many read; and what they read, in MB/s."""
-        with self._node(ahead_bytes) as bootstrap, ExitStack() as stack:
+    def waits(self, ahead_bytes: int, readers: int, memory_bytes: int = LITTLE) -> tuple[list[float], float]:
+        """How long a producer waits, in ms, while so many read again and again; and what they read, in MB/s."""
+        with self._node(ahead_bytes, memory_bytes) as bootstrap, ExitStack() as stack:
             arguments = ("--read", bootstrap, "--partitions", str(self._partitions), "--again")
             reading = [
                 stack.enter_context(subprocess.Popen([*SELF, *arguments], stdout=subprocess.PIPE, text=True))
@@ -147,8 +152,11 @@ class Scene:
             ]
             for one in reading:
                 stack.callback(one.kill)
-            speeds: list[float] = [json.loads(one.stdout.readline()) for one in reading if one.stdout is not None]
+            lines = [one.stdout for one in reading if one.stdout is not None]
+            for first in lines:
+                first.readline()  # It has read all once.
             took: list[float] = _told("--write", bootstrap)
+            speeds: list[float] = [json.loads(line.readline()) for line in lines]
             return sorted(took), sum(speeds)
 
 
@@ -175,15 +183,16 @@ def _waits(scenes: dict[str, Scene], rounds: int) -> Table:
     for column in ("store", "beside it", "MB/s read", "p50", "p99", "most", "p99 of each round"):
         table.add_column(column)
     for name, scene in scenes.items():
-        found: dict[tuple[str, int, int], list[tuple[list[float], float]]] = {
-            ("nobody reads", AHEAD[1], 0): [],
-            ("a reader, not ahead", AHEAD[0], 1): [],
-            ("a reader, ahead", AHEAD[1], 1): [],
+        found: dict[tuple[str, int, int, int], list[tuple[list[float], float]]] = {
+            ("nobody reads", AHEAD[1], 0, LITTLE): [],
+            ("a reader, not ahead", AHEAD[0], 1, LITTLE): [],
+            ("a reader, ahead", AHEAD[1], 1, LITTLE): [],
+            ("a reader, all is in memory", AHEAD[1], 1, MUCH): [],
         }
         for _ in range(rounds):
             for what, measured in found.items():
                 measured.append(scene.waits(*what[1:]))
-        for (what, _, _), measured in found.items():
+        for (what, *_), measured in found.items():
             every = sorted(value for took, _ in measured for value in took)
             each = [f"{took[len(took) * 99 // 100]:.1f}" for took, _ in measured]
             figures = (every[len(every) // 2], every[len(every) * 99 // 100], every[-1])
