@@ -1,11 +1,7 @@
 """The compose files with a real engine: a broker and a Spark job beside it, both killed, and not a record missing or
 doubled.
-
-Debian's docker-compose knows no name at the head of a file: it is told apart. It speaks to Docker's API.
 """
 
-import os
-import re
 import shutil
 import socket
 import subprocess
@@ -14,58 +10,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.containers.compose import NAME, PATIENCE_S, ROOT, Compose
 from tests.containers.conftest import FOLDER, Engine
 from tests.harness.confluent import read_all, values_of, wait_until, write
-from tests.harness.proxy import free_port
 
-ROOT = Path(__file__).resolve().parents[2]
 JOB = "tallystick-spark-job"
-PATIENCE_S = 300.0
-NAME = re.compile(r"^name: .*\n", re.MULTILINE)
 
 
-class Compose:
-    """One file of docker/, as a project of its own with a port of its own."""
+class WithSpark(Compose):
+    """A broker, and a job beside it."""
 
-    def __init__(self, engine: Engine, file: str, folder: Path) -> None:
-        self._engine = engine
-        self.port = free_port()
-        self._project = f"tried{self.port}"
-        written = folder / "docker" / file
-        written.parent.mkdir()
-        written.write_text(NAME.sub("", (ROOT / "docker" / file).read_text()))
-        self._command = ["docker-compose", "--project-name", self._project, "--file", str(written)]
-        self._environment = {
-            **os.environ,
-            "DOCKER_HOST": engine.address,
-            "TALLYSTICK_PORT": str(self.port),
-            # An engine that copies images whole, as podman does here, deletes a gigabyte of files in its own time.
-            "COMPOSE_HTTP_TIMEOUT": str(int(PATIENCE_S)),
-        }
+    def __init__(self, engine: Engine, folder: Path) -> None:
+        super().__init__(engine, "compose.spark.yml", folder, ["broker"])
 
-    def __call__(self, *arguments: str) -> str:
-        command = [*self._command, *arguments]
-        done = subprocess.run(command, env=self._environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
-        return done.stdout
-
-    def up(self) -> None:
-        """All of it, in the order of the file; nothing is built."""
-        with subprocess.Popen([*self._command, "up", "--detach", "--no-build"], env=self._environment) as process:
-            try:
-                wait_until(lambda: self._look(process), "all services", seconds=PATIENCE_S)
-            finally:
-                process.kill()
-        assert process.returncode == 0, self("logs")
-
-    def _look(self, process: "subprocess.Popen[bytes]") -> bool:
-        """Nobody but an engine with timers asks for its health: podman is told to, where it has none."""
-        if self._engine.podman is not None and self._listens():
-            self._engine.podman.look_after(f"{self._project}_broker_1")
-        return process.poll() is not None
-
-    def _listens(self) -> bool:
-        """Before that, a look or two would make it a container that is not well."""
+    def is_there(self, name: str) -> bool:
         try:
             socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
         except OSError:
@@ -80,25 +38,21 @@ class Compose:
             failure.add_note(self("logs", "--no-color", "--tail", "60", "spark"))
             raise
 
-    def down(self) -> None:
-        self("rm", "--force", "--stop", "-v")  # one that is started again and again does not hold up the network
-        self("down", "--volumes", "--timeout", "20")
-
 
 @pytest.fixture
-def compose(engine: Engine, tmp_path: Path) -> Iterator[Compose]:
+def compose(engine: Engine, tmp_path: Path) -> Iterator[WithSpark]:
     if shutil.which("docker-compose") is None:
         pytest.skip("docker-compose is not installed (apt-get install docker-compose)")
     if engine.podman is not None and not engine.podman("images", "--quiet", JOB):
         pytest.skip("there is no image of the job: `make image-spark` builds one")
-    made = Compose(engine, "compose.spark.yml", tmp_path)
+    made = WithSpark(engine, tmp_path)
     try:
         yield made
     finally:
         made.down()
 
 
-def test_every_order_becomes_one_invoice_through_kills(compose: Compose) -> None:
+def test_every_order_becomes_one_invoice_through_kills(compose: WithSpark) -> None:
     compose.up()
     bootstrap = f"localhost:{compose.port}"
     expected: list[bytes] = []

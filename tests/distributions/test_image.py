@@ -15,6 +15,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from distributions.image.buildah import Buildah
 from tests.harness.confluent import admin, consumer, make_topic, producer
 from tests.harness.image_runs import IMAGE, USER, VOLUME, Container
+from tests.shared_store.objects.s3_server import BUCKET, Looking, S3Server, environment, started, why_not
 from tests.shared_store.postgresql_server import PostgresqlServer
 
 FOLDER = os.environ.get("TALLYSTICK_IMAGES")
@@ -42,6 +43,13 @@ def container(tmp_path: Path) -> Iterator[Callable[..., Container]]:
     yield make
     for one in made:
         one.remove()
+
+
+@pytest.fixture
+def s3() -> Iterator[S3Server]:
+    server = started("versitygw" if why_not("versitygw") is None else "moto")
+    yield server
+    server.close()
 
 
 def commit(bootstrap: str, topic: str, value: bytes) -> None:
@@ -142,3 +150,19 @@ def test_it_serves_over_a_database_and_keeps_nothing(
             assert [node.id for node in asked.describe_cluster().result(SECONDS).nodes] == [7]
             running.broker().kill()
         assert list(one.volume.iterdir()) == []
+
+
+def test_its_records_may_lie_in_a_bucket(
+    container: Callable[..., Container], postgresql: PostgresqlServer, s3: S3Server
+) -> None:
+    """What loads the library that talks to that is in the image, too."""
+    store = {"KAFKA_TALLYSTICK_STORE": postgresql.url("image_and_a_bucket")}
+    objects = {"KAFKA_TALLYSTICK_STORE_OBJECTS": f"s3://{BUCKET}/image", **environment(s3.port)}
+    one = container(KAFKA_NODE_ID="7", **store, **objects)
+    with one.running(read_only=True) as running:
+        make_topic(one.bootstrap, "orders")
+        commit(one.bootstrap, "orders", b"what was ordered")
+        assert values(one.bootstrap, "orders", 1) == [b"what was ordered"]
+        assert running.stop() == 0
+    looking = Looking(s3.port, "image")
+    assert any(b"what was ordered" in looking.bytes_of(name) for name in looking.names())
