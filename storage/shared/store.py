@@ -9,6 +9,10 @@ Rule 3. What a commit does, it does as a whole and for good before it returns; a
         of it, one that begins afterwards all.
 Rule 4. Safety rests on the rules above alone. Clocks only decide when somebody takes over.
 Rule 5. Bytes that a store keeps apart from what commits write are there, whole, before a commit can name them.
+Rule 6. A store may fail over to a standby. What was answered outlives that, done or found; of what was not answered
+        some was done, and whatever was done before it. Nothing is promised of who lives, of what the readers of runs,
+        bytes, names and topics find, and of a heartbeat: a failover may lose what they have shown or said. So it may
+        with what `Fenced` is raised for: who is told ends.
 
 `broker/shared` has the engines. Every method raises `StoreUnreachable`
 where the store cannot be asked now, and `StoreRefused`. Nothing of a commit has happened then; what else was asked for
@@ -176,16 +180,17 @@ class SharedStore(Protocol):
         """Begin a life of this node beside those of others: only earlier incarnations of this node are fenced."""
 
     async def members(self) -> list[Member]:
-        """Who lives, by node id. It may be that a failover of the store loses what is found; not where something that
-        was committed afterwards is there."""
+        """Who lives, by node id. It may be that a failover of the store loses what is found, and with it whatever was
+        done later before: that somebody has come, is over, or was heard."""
 
     async def fence(self, who: Incarnation, other: Incarnation, silent_ms: int) -> bool:
         """End the life of another that was silent for so long by the store's clock; 0: at once. Returns whether it is
         over now: of its commits all that are ever made were made before, and no heartbeat within `silent_ms` was
-        answered. One that never began is not over. Raises `Fenced`, where `who` is."""
+        answered, but for those that a failover of the store has lost. One that never began is not over. Raises
+        `Fenced`, where `who` is."""
 
     async def heartbeat(self, who: Incarnation) -> None:
-        """Say that one lives. Raises `Fenced`."""
+        """Say that one lives. A failover of the store may lose it. Raises `Fenced`."""
 
     async def tell(self) -> None:
         """Have those look at once who wait in `wait_until_told`. A hint, which may be lost."""
@@ -221,15 +226,16 @@ class SharedStore(Protocol):
         change begins. An object without a run of a changed log may be left out. An upload is of one object; where its
         commit was settled as not made, another may name it.
 
-        `object_id` was never used before: `who.number << 32` and a number that grows. Raises `Fenced`; `CommitUnknown`.
-        """
+        `object_id` was never used before: `who.number << 32` and a number that grows. What arrives under one that was
+        made or settled changes nothing. Raises `Fenced`; `CommitUnknown`."""
 
     async def settle(self, who: Incarnation, object_id: int) -> frozenset[int] | None:
         """What a commit returned of which nobody knows; None where it was not made, and never will be. Raises
         `Fenced`: whatever became of it, those who wait are to be told that nobody knows."""
 
     async def runs(self, log_id: int, offset: int, limit: int) -> list[StoredRun]:
-        """The runs that end at `offset` or later, by offset, `limit` of them at most."""
+        """The runs that end at `offset` or later, by offset, `limit` of them at most. A failover of the store may lose
+        those behind what was claimed, committed or looked at."""
 
     async def read(self, runs: Sequence[StoredRun], *, for_reader: bool = False) -> list[bytes]:
         """The bytes of some runs, in their order. However much is read `for_reader`, others are not kept waiting: those

@@ -2,7 +2,7 @@
 seed notices."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -12,7 +12,6 @@ import pytest
 from broker.coordination.across_nodes.peer_gate import PeerGate
 from broker.coordination.across_nodes.peer_markers import SharedMarkerWriter
 from broker.membership.life import SharedLife
-from broker.membership.members import Membership
 from broker.partitions.derived import DerivedState, marker_of
 from broker.partitions.followed_partition import FollowedPartition
 from broker.shared.commits import SharedCommits
@@ -22,11 +21,8 @@ from coordinator.transactions.states import TopicPartitions
 from protocol.errors import ErrorCode
 from storage.log import StorageFailed
 from storage.shared.memory_store import StoreInMemory
-from storage.shared.store import LogChange, Upload
 from tests.simulation.nodes.plan import draw_several
 from tests.simulation.nodes.run import run_several
-from tests.simulation.nodes.standby import StoreWithStandby
-from tests.simulation.nodes.way import WayToStore
 from tests.simulation.run import run_nodes
 from tests.simulation.stored import draw_line
 
@@ -135,80 +131,6 @@ def _nothing_is_known_of_what_was_aborted_near() -> Planted:
     return mock.patch.object(DerivedState, "follow", follow)
 
 
-def _a_look_does_not_wait_for_the_standby() -> Planted:
-    """What is followed and read near is what the primary shows."""
-
-    async def look(self: WayToStore, who: Any, topic_id: bytes, index: int, *, with_kept: bool) -> Any:
-        return await self._shown(lambda: self._store.look(who, topic_id, index, with_kept=with_kept))
-
-    return mock.patch.object(WayToStore, "look", look)
-
-
-def _acknowledged_before_the_standby_has_it() -> Planted:
-    async def made(self: WayToStore, work: Any) -> Any:
-        return await work()
-
-    return mock.patch.object(WayToStore, "_made", made)
-
-
-def _what_the_primary_had_made_passes_for_made() -> Planted:
-    """Whatever has become of it since."""
-
-    async def commit(self: StoreWithStandby, who: Any, object_id: int, *rest: Any) -> frozenset[int]:
-        made[self, object_id] = await true(self, who, object_id, *rest)
-        return made[self, object_id]
-
-    async def settle(self: StoreWithStandby, who: Any, object_id: int) -> frozenset[int] | None:
-        found = await settled(self, who, object_id)
-        return made.get((self, object_id), found)
-
-    made: dict[Any, frozenset[int]] = {}
-    true, settled = StoreWithStandby.commit, StoreWithStandby.settle
-    return mock.patch.multiple(StoreWithStandby, commit=commit, settle=settle)
-
-
-def _what_is_delivered_twice_is_made_twice() -> Planted:
-    """Behind what is there by then."""
-
-    async def commit(self: StoreInMemory, who: Any, object_id: int, data: Any, changes: Any) -> frozenset[int]:
-        known = self._objects.get(object_id)
-        if known is not None and isinstance(data, Upload):
-            return known.refused
-        if self._objects.pop(object_id, None) is not None:
-            changes = [_behind(self, change) for change in changes if change.runs and change.replaced is None]
-        return await true(self, who, object_id, data, changes)
-
-    def knows(self: StoreInMemory, object_id: int) -> bool:
-        return False
-
-    true = StoreInMemory.commit
-    return mock.patch.multiple(StoreInMemory, commit=commit, knows=knows)
-
-
-def _behind(store: StoreInMemory, change: LogChange) -> LogChange:
-    log = store._by_id.get(change.log_id)
-    by = 0 if log is None else log.next_offset - change.base_offset
-    runs = [replace(run, base_offset=run.base_offset + by, last_offset=run.last_offset + by) for run in change.runs]
-    return LogChange(change.log_id, change.owner_epoch, change.base_offset + by, tuple(runs))
-
-
-def _a_late_answer_is_one_of_now() -> Planted:
-    """Who was answered after its session was over goes on, as if it had asked a moment ago."""
-
-    def heard(self: SharedCommits, asked_ms: int) -> None:
-        true(self, self._environment.monotonic_ms())
-
-    def looked(self: Membership, asked_ms: int) -> None:
-        self.__dict__["looked_ms"] = self._environment.monotonic_ms()
-
-    true = SharedCommits.heard
-    stack = ExitStack()
-    stack.enter_context(mock.patch.object(SharedCommits, "heard", heard))
-    known = property(lambda self: self.__dict__["looked_ms"], looked)
-    stack.enter_context(mock.patch.object(Membership, "looked_ms", known, create=True))
-    return stack
-
-
 DEFECTS: dict[str, tuple[Callable[[], Planted], tuple[int, ...]]] = {
     "who is over commits": (_who_is_over_commits, (6, 17)),
     "what was refused by the store is acknowledged from memory": (_acknowledged_from_memory, (6, 7)),
@@ -221,11 +143,6 @@ DEFECTS: dict[str, tuple[Callable[[], Planted], tuple[int, ...]]] = {
         (700423, 500245),
     ),
     "what is undecided is shown near": (_what_is_undecided_is_shown_near, (3, 14)),
-    "a look does not wait for the standby": (_a_look_does_not_wait_for_the_standby, ()),
-    "what is made is acknowledged before the standby has it": (_acknowledged_before_the_standby_has_it, ()),
-    "what the primary had made passes for made": (_what_the_primary_had_made_passes_for_made, ()),
-    "what is delivered twice is made twice": (_what_is_delivered_twice_is_made_twice, ()),
-    "a late answer is one of now": (_a_late_answer_is_one_of_now, ()),
     "near nothing is known of what was aborted": (_nothing_is_known_of_what_was_aborted_near, (14, 23)),
 }
 """Each with seeds that have noticed it: with other timing, others do."""

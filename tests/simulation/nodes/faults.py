@@ -6,6 +6,7 @@ from functools import partial
 from random import Random
 
 from storage.log import StorageFailed
+from storage.shared.store import Incarnation
 from tests.simulation.books import check_books
 from tests.simulation.broker_process import BrokerProcess
 from tests.simulation.nodes.plan import FAILOVER, FREEZE, KILL, NO_NODES, NO_STORE, SLOW_STORE, STOP
@@ -115,6 +116,7 @@ class NodeFaults:
         self._nodes = nodes
         self._store = store
         self._random = Random(f"standby {world.plan.seed}")
+        store.on_silence = self._check_silence
         self._over = False
 
     def begin(self) -> None:
@@ -149,6 +151,17 @@ class NodeFaults:
                 node.die(0.1)
         await asyncio.sleep(0)
         await self.wait_until_serving()
+
+    def _check_silence(self, who: Incarnation) -> None:
+        """Who was ended because nobody heard it knows that this may be, and answers nothing out of memory. It cannot know
+        that its last words were lost by a failover."""
+        node = next(one.broker for one in self._nodes if one.broker.name == f"broker{who.node_id}")
+        others = None if node.node is None or not node.alive else node.node._others
+        if others is None or self._store.failovers:
+            return
+        self._world.hit("nodes.ended-in-silence")
+        if others.life._who == who and not others.life._may_be_behind():
+            self._world.history.violation(f"{node.name} was ended for its silence, and goes on answering")
 
     # -- striking --------------------------------------------------------------------------------------------
 

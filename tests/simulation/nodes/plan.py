@@ -81,14 +81,22 @@ def _of_the_store(seed: int, nodes: int, duration_s: float) -> list[FaultPlan]:
             still_s = session_s * random.choice((0.01, 0.1, 0.4, 0.8, 1.5))
             at_s = random.random() * duration_s
             faults.append(FaultPlan(FAILOVER, at_s, amount=away_s, down_s=still_s))
-            if random.random() < 0.5:  # Somebody comes, or is taken for dead, of which the standby hears nothing.
-                kind, node = random.choice((KILL, FREEZE)), random.randrange(nodes)
-                at_s += (random.random() * 1.5 - 0.5) * still_s
-                down_s = random.choice((0.01, 0.1, 0.5))
-                faults.append(FaultPlan(kind, max(0.0, at_s), count=node, amount=1.2 * session_s, down_s=down_s))
+            faults += _along_with_it(random, nodes, at_s, still_s)
     if random.random() < SLOW:
         for _ in range(random.choice((1, 1, 2))):
             for_s = session_s * random.choice((0.3, 1.2, 2.5))
             whose, node = random.choice(("all", "one")), random.randrange(nodes)
             faults.append(FaultPlan(SLOW_STORE, random.random() * duration_s, whose, node, amount=for_s))
     return faults
+
+
+def _along_with_it(random: Random, nodes: int, at_s: float, still_s: float) -> list[FaultPlan]:
+    """Who ends or stands still about that time. One does, so that something comes of it of which the standby hears
+    nothing; or all do with the primary, which nobody then asks again for what was lost."""
+    how_many, down_s = random.choice((0, 0, 1, 1, nodes)), random.choice((0.01, 0.1, 0.5))
+    if how_many == nodes:
+        return [FaultPlan(KILL, at_s + still_s, count=node, down_s=down_s) for node in range(nodes)]
+    if not how_many:
+        return []
+    kind, strikes_s = random.choice((KILL, FREEZE)), max(0.0, at_s + (random.random() * 1.5 - 0.5) * still_s)
+    return [FaultPlan(kind, strikes_s, count=random.randrange(nodes), amount=1.2 * SESSION_MS / 1000, down_s=down_s)]

@@ -48,6 +48,8 @@ class StoreWithStandby(CheckedStore):
     ) -> None:
         super().__init__(now_ms, wrong, keeps_apart=keeps_apart)
         self._hit = hit
+        self.on_silence: Callable[[Incarnation], None] = lambda who: None
+        """Called for whose life another has ended, since it was not heard."""
         self._brought: dict[int, bytes] = {}
         """All that ever came into the bucket."""
         self._named: dict[int, int] = {}
@@ -136,6 +138,8 @@ class StoreWithStandby(CheckedStore):
         silence_ms = self._now_ms() - self._answered_ms.get(other.number, 0)
         if over and lived and silence_ms < silent_ms // 4:
             self._wrong(f"{who} ended {other}, which was heard {silence_ms} ms before")
+        if over and lived:
+            self.on_silence(other)
         return over
 
     async def members(self) -> list[Member]:

@@ -7,7 +7,7 @@ from random import Random
 from typing import TypeVar
 
 from protocol.schema import Buffer
-from storage.shared.store import Incarnation, NotOwned, StoreUnreachable, Upload
+from storage.shared.store import Fenced, Incarnation, NotOwned, StoreUnreachable, Upload
 from tests.harness.loop import Entry, Scheduler
 from tests.simulation.nodes.plan import SESSION_MS
 from tests.simulation.nodes.standby import StoreWithStandby
@@ -84,6 +84,17 @@ class WayToStore(DistantStore):
 
     def _takes_what_comes(self) -> bool:
         return not self._store.is_away
+
+    async def _shown(self, work: Callable[[], Awaitable[T]]) -> T:
+        async def slowly() -> T:
+            try:
+                return await work()
+            except Fenced:
+                if self._is_slow():  # That is an answer, too.
+                    await asyncio.sleep(self._delay_s())
+                raise
+
+        return await super()._shown(slowly)
 
     async def _made(self, work: Callable[[], Awaitable[T]]) -> T:
         connection = self._connection()
