@@ -1,7 +1,7 @@
 """What a node reads of partitions that others lead: how long it follows one, what it shows, when it gives one up."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,6 +51,10 @@ class Store(SlowStore):
     is_rewritten = False
     """What was looked at is another's to take away."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.read_for_readers: list[int] = []
+
     async def runs(self, log_id: int, offset: int, limit: int) -> list[StoredRun]:
         return [] if self.is_rewritten else await super().runs(log_id, offset, limit)
 
@@ -59,6 +63,10 @@ class Store(SlowStore):
         held = list(self._objects.values())[number]
         assert held is not None
         held.data = (77).to_bytes(8, "big") + held.data[8:]
+
+    async def read(self, runs: Sequence[StoredRun], *, for_reader: bool = False) -> list[bytes]:
+        self.read_for_readers += [one.run.base_offset for one in runs if for_reader]
+        return await super().read(runs)
 
     async def look(self, who: Incarnation, topic_id: bytes, index: int, *, with_kept: bool) -> FoundLog | None:
         self.looks += 1
@@ -99,9 +107,12 @@ class World:
                 **known,
             )
 
+        self.partitions = SharedPartitions(
+            self.store, who, self.environment, memory, own=self._own, read_ahead_bytes=1 << 20
+        )
         self.followed = FollowedPartitions(
             nodes,
-            SharedPartitions(self.store, who, self.environment, memory, own=self._own),
+            self.partitions,
             self.environment,
             lambda topic_id: self.topic if topic_id == TOPIC_ID else None,
             make=make,
