@@ -190,8 +190,8 @@ def _waits(scenes: dict[str, Scene], rounds: int) -> Table:
             ("a reader, all is in memory", AHEAD[1], 1, MUCH): [],
         }
         for _ in range(rounds):
-            for what, measured in found.items():
-                measured.append(scene.waits(*what[1:]))
+            for (_, *how), measured in found.items():
+                measured.append(scene.waits(*how))
         for (what, *_), measured in found.items():
             every = sorted(value for took, _ in measured for value in took)
             each = [f"{took[len(took) * 99 // 100]:.1f}" for took, _ in measured]

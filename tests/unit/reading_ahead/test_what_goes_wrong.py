@@ -173,7 +173,8 @@ class Readers:
                 await self._read_one(reader)
 
     async def _read_one(self, reader: int) -> None:
-        offset, following = self._places[reader], None
+        offset = self._places[reader]
+        following: int | None = None
         while following is None:
             try:
                 following = await self._world.read(self._log, offset)
@@ -194,7 +195,7 @@ class Readers:
     async def fail(self, count: int, _: None) -> None:
         self._failures = count
 
-    async def turns(self, count: int, _: None) -> None:
+    async def turns(self, count: int, nothing: None) -> None:
         for _ in range(count):
             await asyncio.sleep(0)
 
