@@ -2,6 +2,8 @@
 log is passed over.
 """
 
+from collections.abc import Sequence
+
 import pytest
 
 from broker.shared.bringing import tail_of
@@ -22,10 +24,10 @@ class LosingStore(StoreInMemory):
 
     lost: int | None = None
 
-    async def read(self, runs: list[StoredRun]) -> list[bytes]:  # type: ignore[override]
+    async def read(self, runs: Sequence[StoredRun], *, for_reader: bool = False) -> list[bytes]:
         if self.lost in [one.object_id for one in runs]:
             raise ObjectLost(f"object {self.lost}")
-        return await super().read(runs)
+        return await super().read(runs, for_reader=for_reader)
 
 
 def three_commits(store: StoreInMemory, size_bytes: int) -> tuple[OwnedLog, list[StoredRun]]:
