@@ -143,7 +143,7 @@ DEFECTS: dict[str, tuple[Callable[[], Planted], tuple[int, ...]]] = {
         (700423, 500245),
     ),
     "what is undecided is shown near": (_what_is_undecided_is_shown_near, (3, 14)),
-    "near nothing is known of what was aborted": (_nothing_is_known_of_what_was_aborted_near, (14, 23)),
+    "near nothing is known of what was aborted": (_nothing_is_known_of_what_was_aborted_near, (14, 23, 28)),
 }
 """Each with seeds that have noticed it: with other timing, others do."""
 

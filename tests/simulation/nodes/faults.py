@@ -153,8 +153,8 @@ class NodeFaults:
         await self.wait_until_serving()
 
     def _check_silence(self, who: Incarnation) -> None:
-        """Who was ended because nobody heard it knows that this may be, and answers nothing out of memory. It cannot
-        know that its last words were lost by a failover."""
+        """Who was ended because nobody heard it knows that this may be, and answers nothing out of memory. That a
+        failover has lost its last words it cannot know."""
         node = next(one.broker for one in self._nodes if one.broker.name == f"broker{who.node_id}")
         others = None if node.node is None or not node.alive else node.node._others
         if others is None or self._store.failovers:
