@@ -59,6 +59,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "the last base is one less": written(">q", LAST, 2),
     "the epoch of the first is later than any": written(">i", FIRST + EPOCH_AT, 1_000),
     "the epoch of the middle is later than any": written(">i", MIDDLE + EPOCH_AT, 1_000),
+    "the epoch of the last is later than any": written(">i", LAST + EPOCH_AT, 1_000),
     "the epoch of the last is an earlier one": written(">i", LAST + EPOCH_AT, EPOCH - 1),
     "the middle has another magic": written(">b", MIDDLE + MAGIC_AT, 1),
     "the middle has another checksum": written(">I", MIDDLE + CRC_AT, 7),
@@ -179,7 +180,7 @@ async def damaged_everywhere(
     assert await whole.taken_over(other, 0)
 
 
-@pytest.mark.parametrize("with_checksums", [True, False], ids=["with checksums of heads", "as before"])
+@pytest.mark.parametrize("with_checksums", [True, False], ids=["with-checksums", "as-before"])
 def test_what_is_changed_in_a_run_is_passed_over_by_nobody(engine: Engine, with_checksums: bool) -> None:
     damages = DAMAGES | (ONLY_WITH_CHECKSUMS if with_checksums else {})
     engine.tell(lambda shared: damaged_everywhere(shared, damages, with_checksums=with_checksums))

@@ -1,4 +1,4 @@
-"""Defects of the engines, and of what a node makes of a store: bringing, sweeping, reading, what is damaged."""
+"""Defects of the engines, and of what a node makes of a store: bringing, sweeping, looking for a copy."""
 
 from contextlib import AbstractContextManager
 from typing import Any
@@ -16,8 +16,6 @@ LOST_ANSWER = f"{BUCKET}test_a_write_that_fails_is_tried_once_and_made_again_und
 FAILS = f"{BUCKET}test_a_write_that_fails_is_tried_once_and_made_again_under_another_name[moto-Fault.FAILS]"
 NOT_FOR_LONG = f"{BUCKET}test_who_dies_between_bringing_and_committing_leaves_nothing_for_long[moto]"
 PLACES = "shared_store/objects/test_where_objects_lie.py::"
-DAMAGED = "shared_store/objects/test_damaged_objects.py::"
-NOT_PASSED_OVER = "unit/storage/test_damage_in_a_store.py::"
 
 
 def _removed_without_a_look() -> AbstractContextManager[Any]:
@@ -114,7 +112,7 @@ MUTANTS = (
         "a small object is taken for another of its size",
         Line.SLOW_BUCKET,
         "broker.shared.small_objects:SmallObjects.whole",
-        '    """All of it. Raises what `bring` raises, and asks again the next time."""\n',
+        '    """All of it, see `SharedStore.read`. Raises what `bring` raises, and asks again the next time."""\n',
         "    upload_id = next((one for one, kept in self._kept.items() if kept[1] == size_bytes), upload_id)\n",
         "unit/broker/test_small_objects.py::test_what_was_wanted_longest_ago_goes_first",
     ),
@@ -141,55 +139,6 @@ MUTANTS = (
         "async with asyncio.timeout(self._patience_s + (len(data) >> 20)):",
         "async with asyncio.timeout(None):",
         f"{BUCKET}test_a_write_that_fails_is_tried_once_and_made_again_under_another_name[moto-Fault.HANGS]",
-    ),
-    _code(
-        "checksums of what comes from the store are not looked at",
-        Line.DAMAGED,
-        "storage.stretch:stretch_of",
-        "if first_corrupt(piece) is not None:",
-        "if False:",
-        "unit/storage/test_shared_log.py::test_what_is_damaged_in_the_store_is_no_batch",
-        DAMAGED + "test_a_byte_that_is_wrong_is_said_with_the_name_of_the_object",
-    ),
-    _code(
-        "a run that is damaged is passed over",
-        Line.DAMAGED,
-        "broker.shared.bringing:_stretch_at",
-        "stretch = stretch_of(pieces)",
-        "stretch = stretch_of([piece for piece in pieces if not _is_damaged(piece)])",
-        f"{NOT_PASSED_OVER}test_what_is_damaged_between_what_is_not_is_said_and_not_passed_over",
-    ),
-    _code(
-        "a reader goes on behind what is damaged",
-        Line.DAMAGED,
-        "broker.shared.bringing:_stretch_at",
-        "        raise LogDamaged(name, None, offset, reason, expected) from error\n",
-        "        return await _stretch_at(store, log_id, expected, name)\n",
-        f"{NOT_PASSED_OVER}test_a_reader_is_told_what_is_damaged_and_not_what_lies_behind",
-    ),
-    _code(
-        "what is lost is passed over",
-        Line.DAMAGED,
-        "broker.shared.bringing:_stretch_at",
-        "        raise LogDamaged(name, None, offset, str(lost), expected) from lost\n",
-        "        return await _stretch_at(store, log_id, expected, name)\n",
-        f"{NOT_PASSED_OVER}test_what_is_lost_is_said_and_not_passed_over",
-    ),
-    _code(
-        "a log is taken over as far as it is not damaged",
-        Line.DAMAGED,
-        "broker.shared.bringing:tail_of",
-        "        except ObjectMissing as missing:",
-        "        except LogDamaged:\n            break\n        except ObjectMissing as missing:",
-        DAMAGED + "test_a_byte_that_is_wrong_is_said_with_the_name_of_the_object",
-    ),
-    _code(
-        "a stretch that is shorter than it was is served",
-        Line.DAMAGED,
-        "broker.shared.bucket:Bucket.get",
-        "if any(len(one) != size for one, (_, size) in zip(whole, stretches, strict=True)):",
-        "if False:",
-        f"{BUCKET}test_an_object_that_was_cut_is_lost_aloud",
     ),
     (
         Line.COPY,

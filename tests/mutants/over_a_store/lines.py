@@ -25,6 +25,7 @@ class Line(Enum):
         "another PUT under another name; nothing is acknowledged that is not there",
     )
     DAMAGED = "an object is damaged", "KAFKA_STORAGE_ERROR for that stretch, which is never passed over"
+    AHEAD = "a reader is far behind, and much is read ahead", "it is given what it asks for, within a limit of memory"
     COPY = (
         "a copy of the database, or another bucket, is taken for the one that is meant",
         "one goes on, and nothing is removed",

@@ -10,6 +10,7 @@ STORED: dict[str, Line] = {
     "what waits for its commit is forgotten": Line.IN_THE_COMMIT,
     "a start moves without what makes it possible": Line.AFTER_THE_COMMIT,
     "what does not come passes for brought": Line.BEFORE_THE_PUT,
+    "what is ahead passes for what is wanted": Line.AHEAD,
 }
 SEVERAL: dict[str, Line] = {
     "who is over commits": Line.STANDS_STILL,

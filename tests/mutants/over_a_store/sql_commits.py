@@ -4,7 +4,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.over_a_store.changed_sql import ChangedSql
 from tests.mutants.over_a_store.lines import Line
 
-COMMIT = "broker.shared.schema_releases:RELEASES"
+COMMIT = "broker.shared.schema_commits:HEADS"
 SETTLE = "broker.shared.schema:_COMMITS"
 LOGS = "broker.shared.schema:_LOGS"
 STORIES = "shared_store/test_conformance.py::"
@@ -87,9 +87,9 @@ MUTANTS = (
         "runs of a log that refused are there",
         Line.TWO_OWNERS,
         COMMIT,
-        "        AS added (log_id, base, last, position, size, stamp)\n"
+        "        AS added (log_id, base, last, position, size, stamp, heads)\n"
         "    JOIN unnest(taken) AS mine (log_id) ON mine.log_id = added.log_id;",
-        "        AS added (log_id, base, last, position, size, stamp);",
+        "        AS added (log_id, base, last, position, size, stamp, heads);",
         f"{STORIES}test_each_commits_to_its_own_logs_while_others_live[postgresql]",
         AT_RANDOM,
         FIRE,

@@ -5,7 +5,7 @@ from tests.mutants.over_a_store.changed_sql import ChangedSql
 from tests.mutants.over_a_store.lines import Line
 
 OBJECTS = "broker.shared.schema_objects:OBJECTS"
-COMMIT = "broker.shared.schema_releases:RELEASES"
+COMMIT = "broker.shared.schema_commits:HEADS"
 LOGS = "broker.shared.schema:_LOGS"
 ENGINE = "broker.shared.objects_in_s3"
 READING = "broker.shared.postgresql"
@@ -14,6 +14,8 @@ OF_OBJECTS = "shared_store/test_conformance_of_objects.py::"
 BUCKET = "shared_store/objects/test_faults_of_a_bucket.py::"
 REMOVING = "shared_store/objects/test_removing_at_once.py::"
 AT_RANDOM = "shared_store/test_random_operations.py::test_every_answer_is_that_of_the_model[0-postgresql]"
+UPGRADED = "shared_store/test_postgresql_schema.py::"
+DAMAGED = "shared_store/test_damage.py::test_what_is_changed_in_a_run_is_passed_over_by_nobody"
 REMOVED = f"{OF_OBJECTS}test_objects_are_removed_when_no_log_has_held_a_run_for_long[postgresql]"
 NEWEST = f"{OF_OBJECTS}test_the_newest_object_of_each_that_lives_stays_and_what_it_gave_up[postgresql]"
 STAYS = f"{BUCKET}test_what_a_living_node_may_yet_name_stays[moto]"
@@ -175,6 +177,23 @@ MUTANTS = (
         "substr(bytes, position, size_bytes)",
         f"{STORIES}test_a_commit_is_found_by_whoever_claims_next[postgresql]",
         AT_RANDOM,
+    ),
+    _mutant(
+        "runs have no checksum of the heads of their batches",
+        Line.DAMAGED,
+        COMMIT,
+        "        added.heads\n",
+        "        NULL::bigint\n",
+        f"{UPGRADED}test_the_fourth_version_is_upgraded_while_its_nodes_commit",
+        f"{DAMAGED}[postgresql-with-checksums]",
+    ),
+    _mutant(
+        "runs of nodes of the version before have the checksum of none",
+        Line.DAMAGED,
+        COMMIT,
+        "        added.heads\n",
+        "        coalesce(added.heads, 0)\n",
+        f"{UPGRADED}test_the_fourth_version_is_upgraded_while_its_nodes_commit",
     ),
     _mutant(
         "an upload may be of two objects",

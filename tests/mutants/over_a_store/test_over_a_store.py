@@ -54,7 +54,7 @@ def test_it_applies_and_leaves_no_trace(name: str) -> None:
 
 
 def test_text_that_is_not_there_is_reported() -> None:
-    place = "broker.shared.schema_releases:RELEASES"
+    place = "broker.shared.schema_commits:HEADS"
     for wrong in ("this text is nowhere", "log_id"):
         with pytest.raises(Stale, match="times"):
             ChangedSql(place, wrong, "")()
