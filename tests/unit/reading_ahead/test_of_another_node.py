@@ -3,8 +3,8 @@
 import pytest
 
 from broker.shared.reading import ahead
+from tests.unit.across_nodes.followed import World, told
 from tests.unit.across_nodes.rig import ME
-from tests.unit.across_nodes.test_followed_partitions import World, told
 from tests.unit.storage.batches import batch
 
 
