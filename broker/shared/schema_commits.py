@@ -1,5 +1,6 @@
 """The fourth version of what lies in PostgreSQL, in which a commit takes the locks of objects once, and the fifth, in
-which runs have a checksum of the heads of their batches. `broker/shared/schema.py` has the rules.
+which runs have a checksum of the heads of their batches, and a node is known by a later object than it knows of.
+`broker/shared/schema.py` has the rules.
 """
 
 RELEASES = """
@@ -175,5 +176,24 @@ BEGIN
     IF NOT FOUND THEN RETURN; END IF;
     UPDATE object SET upload_id = new_upload, upload_bytes = new_size WHERE object_id = new_object;
     RETURN NEXT;
+END $$;
+
+-- As before, but that the last object may have been removed since: where a later one of this life was made, whose
+-- commit was not answered, that one is held. WAL has an order: where it is, all is that was acknowledged before it.
+CREATE OR REPLACE FUNCTION is_lost(me integer, my_node integer, last_object bigint, last_written_at pg_lsn)
+RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE over boolean;
+BEGIN
+    SELECT fenced INTO over FROM incarnation WHERE number = me AND node_id = my_node;
+    IF NOT FOUND THEN RETURN true; END IF;
+    IF over OR last_object IS NULL THEN RETURN false; END IF;
+    PERFORM 1 FROM object WHERE object_id = last_object AND written_at = last_written_at;
+    IF FOUND THEN RETURN false; END IF;
+    PERFORM 1 FROM object
+    WHERE object_id > last_object AND object_id < (me::bigint + 1) << 32
+        AND refused IS NOT NULL AND written_at > last_written_at
+    LIMIT 1;
+    RETURN NOT FOUND;
 END $$;
 """

@@ -5,6 +5,7 @@ from tests.mutants.over_a_store.changed_sql import ChangedSql
 from tests.mutants.over_a_store.lines import Line
 
 NODES = "broker.shared.schema:_NODES"
+HEADS = "broker.shared.schema_commits:HEADS"
 MEMBERS = "broker.shared.schema_members:MEMBERS"
 OBJECTS = "broker.shared.schema_objects:OBJECTS"
 ENGINE = "broker.shared.postgresql"
@@ -14,6 +15,7 @@ AT_ONCE = "shared_store/test_nodes_at_once.py::"
 UNDER_WAY = "shared_store/test_commits_under_way.py::"
 STANDBY = "shared_store/test_standby.py::"
 SCHEMA = "shared_store/test_postgresql_schema.py::"
+ACKNOWLEDGED = "shared_store/test_what_was_acknowledged.py::"
 FIRE = "shared_store/test_under_fire.py::test_connections_are_ended_at_any_moment[0]"
 AT_RANDOM = "shared_store/test_random_operations.py::test_every_answer_is_that_of_the_model[0-postgresql]"
 LIVES = "WHERE number = me AND node_id = my_node AND NOT fenced FOR SHARE;"
@@ -221,24 +223,40 @@ MUTANTS = (
         "a server is not asked whether it has what was acknowledged",
         Line.FAILOVER,
         Change(f"{ENGINE}:PostgresqlStore._greet", "if self._acknowledged is None:", "if True:"),
-        f"{SCHEMA}test_a_database_without_what_it_had_acknowledged_is_refused",
+        f"{ACKNOWLEDGED}test_a_database_without_what_it_had_acknowledged_is_refused",
         f"{STANDBY}test_a_standby_that_was_promoted_too_early_is_refused_however_far_it_is_by_now",
     ),
     _mutant(
         "an object of that id is enough",
         Line.FAILOVER,
-        NODES,
+        HEADS,
         "WHERE object_id = last_object AND written_at = last_written_at;",
         "WHERE object_id = last_object;",
-        f"{SCHEMA}test_a_database_without_what_it_had_acknowledged_is_refused",
+        f"{ACKNOWLEDGED}test_a_database_without_what_it_had_acknowledged_is_refused",
     ),
     _mutant(
         "who is over is told that the database has lost something",
         Line.FAILOVER,
-        NODES,
+        HEADS,
         "IF over OR last_object IS NULL THEN",
         "IF last_object IS NULL THEN",
-        f"{SCHEMA}test_who_was_fenced_meanwhile_is_told_so_though_its_objects_are_gone",
+        f"{ACKNOWLEDGED}test_who_was_fenced_meanwhile_is_told_so_though_its_objects_are_gone",
+    ),
+    _mutant(
+        "a later object says nothing of what was acknowledged",
+        Line.FAILOVER,
+        HEADS,
+        "    LIMIT 1;\n    RETURN NOT FOUND;",
+        "    LIMIT 1;\n    RETURN true;",
+        f"{ACKNOWLEDGED}test_a_database_with_a_later_object_than_was_acknowledged_is_not_refused[True]",
+    ),
+    _mutant(
+        "a later object that was given up is enough",
+        Line.FAILOVER,
+        HEADS,
+        "AND refused IS NOT NULL AND written_at > last_written_at",
+        "AND written_at > last_written_at",
+        f"{ACKNOWLEDGED}test_a_database_with_a_later_object_than_was_acknowledged_is_not_refused[False]",
     ),
     _code(
         "only the first object that was acknowledged is looked for",
