@@ -84,7 +84,7 @@ MUTANTS = (
                     "        one.remaining = {}",
                 ),
             ),
-            ("nodes 35 below 60",),
+            ("nodes 31 below 60",),
         ),
     ),
 )
