@@ -31,7 +31,11 @@ EXEMPT = {
         "served where a setting says so, with a library that not everybody has; tests/unit/administration asks them",
     ),
     **dict.fromkeys(
-        ("AddPartitionsToTxn.transactions.topics.topic_id", "AddPartitionsToTxn.v3_and_below_topics.topic_id"),
+        (
+            "AddPartitionsToTxn.transactions.topics.topic_id",
+            "AddPartitionsToTxn.v3_and_below_topics.topic_id",
+            "WriteTxnMarkers.markers.topics.topic_id",
+        ),
         "only our own nodes send it, to each other: tests/unit/across_nodes, tests/simulation",
     ),
     "ApiVersions": "its answer is the list of APIs itself, which is ours; real clients and tests/conformance ask it",
