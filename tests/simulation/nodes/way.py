@@ -105,6 +105,8 @@ class WayToStore(DistantStore):
             refused = not_owned
         while self._store.standby_stands_still and connection == self._store.failovers:
             await asyncio.sleep(LOOK_S)
-        if refused is not None and not self._is_down(connection):
-            raise refused
-        return found
+        if refused is None:
+            return found
+        if self._is_down(connection):
+            raise StoreUnreachable("the refusal was lost with its connection")
+        raise refused
