@@ -8,6 +8,7 @@ import pytest
 from broker.config.broker_config import BrokerConfig
 from broker.membership import life
 from broker.membership.life import COLLECT_EACH, FORGOTTEN_AT_ONCE, SharedLife
+from broker.process.time_slice import TimeSlice
 from storage.shared.store import Fenced, Incarnation, StartRefused, StoreRefused
 
 WHO = Incarnation(1, 1)
@@ -68,6 +69,9 @@ class _Environment:
 
     def monotonic_ms(self) -> int:
         return int(asyncio.get_running_loop().time() * 1000)
+
+    def time_slice(self) -> TimeSlice:
+        return TimeSlice(lambda: 0.0)
 
 
 def test_a_node_is_heard_while_much_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
