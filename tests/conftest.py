@@ -35,7 +35,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What failed before it passed is shown as whole as what failed."""
     for report in terminalreporter.stats.get("rerun", ()):
         terminalreporter.write_sep("_", f"failed, and was tried again: {report.nodeid}")
-        report.toterminal(terminalreporter._tw)
+        terminalreporter.write_line(report.longreprtext)
 
 
 @pytest.fixture

@@ -26,3 +26,7 @@ def between_nodes(config: BrokerConfig) -> str:
 
 def client_id_of(node_id: int) -> str:
     return f"{CLIENT_ID}{node_id}"
+
+
+def is_called_as_nodes_are(client_id: str | None) -> bool:
+    return client_id is not None and client_id.startswith(CLIENT_ID) and client_id[len(CLIENT_ID) :].isdecimal()

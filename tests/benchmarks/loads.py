@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 PARTITIONS = 4
-QUIET: dict[str, int | str] = {"log_level": 2}
+QUIET: dict[str, int | str] = {"log_level": 3}
 Figures = dict[str, float]
 
 
