@@ -14,6 +14,7 @@ from broker.partitions.append import Appended, CheckedBatch, check_batch, the_on
 from broker.partitions.derived import DerivedState
 from broker.partitions.errors import AppendError, PartitionError
 from broker.partitions.read import FetchedData
+from broker.partitions.repetition import answered_again, may_be_repeated, reused
 from broker.partitions.verification import ALREADY_VERIFIED, Guard, Verifications
 from broker.partitions.visibility import Visibility, Watcher
 from coordinator.machine import Marker
@@ -148,10 +149,11 @@ class Partition:
             return self._appended(checked, base_offset)
         duplicate = producers.find_duplicate(header)
         if duplicate is not None:
+            if not may_be_repeated(producers, header, duplicate):
+                raise self._append_error(ErrorCode.INVALID_TXN_STATE, reused(header, duplicate))
             logger.info("%s: producer %d repeats offset %d", self.name, header.producer_id, duplicate.base_offset)
             self.verifications.repeated(header, producers.next_sequence(header.producer_id))
-            base, last, timestamp_ms = duplicate.base_offset, duplicate.last_offset, duplicate.timestamp_ms
-            return Appended(base, last, timestamp_ms, self.log.start_offset, duplicate=True)
+            return answered_again(duplicate, self.log.start_offset)
         self._check_data(header, guard, verification=verification, from_client=True)
         base_offset = self.log.append(checked.batch, leader_epoch=self.leader_epoch)
         producers.apply_data(header, base_offset, now_ms)

@@ -159,6 +159,14 @@ class ProducerState:
             return None
         return find_batch(packed, sequence, (sequence + header.last_offset_delta) & SEQUENCE_MASK)
 
+    def is_of_open_transaction(self, producer_id: int, offset: int) -> bool:
+        """Whether what the producer wrote at `offset` is in the transaction that it has under way here."""
+        packed = self._entries.get(producer_id)
+        if packed is None:
+            return False
+        first_offset: int = HEAD.unpack_from(packed)[4]
+        return NO_OFFSET != first_offset <= offset
+
     # ------------------------------------------------------------------------------------------------------------ data
 
     def check_data(self, header: BatchHeader, *, from_client: bool, tentative: Tentative | None = None) -> None:

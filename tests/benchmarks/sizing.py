@@ -102,16 +102,21 @@ def _row(server: PostgresqlServer, bucket: S3Server | None, load: Load, schema: 
     own = None if load.linger_ms is None else bucket
     linger = {} if load.linger_ms is None else {"tallystick__store__objects__linger__ms": load.linger_ms}
     with nodes(server, 1, schema, own, **linger) as (node,):
-        writer = _Writer(node.bootstrap, load.partitions)
-        writer.write(min(count, 1000), load.rate)  # leaders are known, logs are open
-        before, began = _asked(server, schema), time.perf_counter()
-        half_ms = writer.write(count, load.rate)
-        took_s = time.perf_counter() - began
-        asked = _asked(server, schema).since(before)
+        half_ms, took_s, asked = _written(node.bootstrap, load, count, lambda: _asked(server, schema))
     made, megabytes = max(1, asked.objects if own is None else asked.uploads), count * len(RECORD) / 1e6
     wal_kb = asked.wal / 1000
     figures = (made / took_s, 1000 * megabytes / made, asked.runs / made, wal_kb / made, wal_kb / megabytes)
     return [*(f"{figure:.3g}" for figure in figures), f"{1000 * made / megabytes:.0f}", f"{half_ms:.0f}"]
+
+
+def _written(bootstrap: str, load: Load, count: int, asked: Callable[[], Asked]) -> tuple[float, float, Asked]:
+    """Milliseconds that half of the records took at most, seconds for all, and what was asked. The producer is gone
+    with this, before its broker is."""
+    writer = _Writer(bootstrap, load.partitions)
+    writer.write(min(count, 1000), load.rate)  # leaders are known, logs are open
+    before, began = asked(), time.perf_counter()
+    half_ms = writer.write(count, load.rate)
+    return half_ms, time.perf_counter() - began, asked().since(before)
 
 
 class _Writer:

@@ -255,6 +255,24 @@ MUTANTS = (
         (f"{RULES}::test_a_new_epoch_starts_at_zero_without_old_batches",),
     ),
     Mutant(
+        "sequences of a transaction that has ended pass for a repetition",
+        "a batch of librdkafka is acknowledged with the offset of aborted records, and lost",
+        (
+            Change(
+                "broker.partitions.repetition:may_be_repeated",
+                "return producers.is_of_open_transaction(header.producer_id, written.base_offset)",
+                "return True",
+            ),
+        ),
+        (f"{RULES}::test_sequences_of_a_transaction_that_has_ended_are_no_repetition",),
+    ),
+    Mutant(
+        "a repetition is looked for in whatever transaction is open",
+        "the same, in a partition to which the next transaction has written already",
+        (Change(f"{STATE}:ProducerState.is_of_open_transaction", "!= first_offset <= offset", "!= first_offset"),),
+        (f"{RULES}::test_sequences_of_a_transaction_that_has_ended_are_no_repetition",),
+    ),
+    Mutant(
         "a zombie's batch bounds its successor's first",
         "KAFKA-14884: a refused batch of an earlier epoch makes the next one OUT_OF_ORDER_SEQUENCE_NUMBER",
         (Change(f"{VERIFICATION}.begin", "elif epoch == entry.epoch and sequence", "elif sequence"),),

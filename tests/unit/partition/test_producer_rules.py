@@ -12,7 +12,8 @@ from protocol.records.batch import CONTROL, read_header
 from protocol.records.record import NewRecord, build_batch
 from storage.producers.producer_entry import CachedBatch, ProducerEntry
 from storage.producers.producer_state import EndMarker, ProducerState
-from tests.unit.partition.rig import DAY_MS, NOW_MS, Rig, header_of, idempotent, in_transaction, plain
+from tests.harness.simulated_files import SimulatedFiles
+from tests.unit.partition.rig import DAY_MS, NOW_MS, Rig, header_of, idempotent, in_transaction, on_disk, plain
 
 LAST = (1 << 31) - 1
 
@@ -163,12 +164,29 @@ def test_sequences_go_on_across_transactions_where_the_epoch_stays() -> None:
     rig = Rig()
     rig.transact(in_transaction(4, 0, 0, 2))
     rig.end(4, 0, commit=False, version=0)
-    assert rig.transact(in_transaction(4, 0, 0, 2)).duplicate
     rig.transact(in_transaction(4, 0, 2))
     rig.end(4, 0, commit=True, version=0)
     rig.end(4, 1, commit=True, version=2)
     assert rig.error_of(in_transaction(4, 1, 3), transactional_id="x") is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     rig.transact(in_transaction(4, 1, 0))
+
+
+@pytest.mark.parametrize("commit", [False, True])
+def test_sequences_of_a_transaction_that_has_ended_are_no_repetition(commit: bool) -> None:
+    """A client that aborts while a batch waits to be sent again may give its sequences to other records. Where they
+    were answered with the offset of the first ones, they would be lost."""
+    rig = on_disk(files := SimulatedFiles())
+    rig.transact(in_transaction(4, 0, 0, 2))
+    assert rig.transact(in_transaction(4, 0, 0, 2)).duplicate
+    rig.end(4, 0, commit=commit, version=0)
+    assert rig.error_of(in_transaction(4, 0, 0, 2), transactional_id="tx") is ErrorCode.INVALID_TXN_STATE
+    rig.transact(in_transaction(4, 0, 2))
+    assert rig.transact(in_transaction(4, 0, 2)).duplicate, "of the one that is open"
+    assert rig.error_of(in_transaction(4, 0, 0, 2), transactional_id="tx") is ErrorCode.INVALID_TXN_STATE
+    rig.flush()
+    again = on_disk(files)
+    assert again.transact(in_transaction(4, 0, 2)).duplicate
+    assert again.error_of(in_transaction(4, 0, 0, 2), transactional_id="tx") is ErrorCode.INVALID_TXN_STATE
 
 
 def test_a_group_coordinator_writes_sequence_zero_every_time() -> None:
