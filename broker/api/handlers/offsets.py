@@ -4,7 +4,7 @@ or an epoch, and moving the beginning.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from broker.api.catalogue import handles
@@ -213,26 +213,19 @@ async def delete_records(
     await _wait_a_moment(services, requested)
     time_slice = services.environment.time_slice()
     wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
-    waits: list[asyncio.Future[None]] = []
     for topic in request.topics:
         named = wanted.setdefault(topic.name, {})
         for one in topic.partitions:
             named[one.partition_index] = one
-            partition = services.topics.partition(topic.name, one.partition_index)
-            if partition is not None and one.offset <= partition.end_offset:
-                wait = partition.committed(one.offset)
-                if wait is not None:
-                    waits.append(wait)
             if time_slice.spent():
                 await time_slice.wait_for_turn()
         await time_slice.give_way()
-    # Where one fails, the partition is gone or its disk has failed: what comes below says so.
-    await asyncio.gather(*waits, return_exceptions=True)
+    lost = await _until_committed(services, wanted)
     topics: list[DeleteRecordsTopicResult] = []
     for name, named in wanted.items():
         results: list[DeleteRecordsPartitionResult] = []
         for index, one in named.items():
-            results.append(_delete(services.topics.partition(name, index), one))
+            results.append(_delete(services.topics.partition(name, index), one, lost.get((name, index))))
             if time_slice.spent():
                 await time_slice.wait_for_turn()
         topics.append(DeleteRecordsTopicResult(name=name, partitions=results))
@@ -242,10 +235,37 @@ async def delete_records(
     return DeleteRecordsResponse(topics=topics)
 
 
-def _delete(partition: Partition | None, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+async def _until_committed(
+    services: OffsetServices, wanted: Mapping[str, Mapping[int, DeleteRecordsPartition]]
+) -> dict[tuple[str, int], BaseException]:
+    """Waits for what is appended and is to be deleted; why some of it was not committed, as far as is known here."""
+    time_slice = services.environment.time_slice()
+    waits: dict[tuple[str, int], asyncio.Future[None]] = {}
+    for name, named in wanted.items():
+        for index, one in named.items():
+            partition = services.topics.partition(name, index)
+            if partition is not None and one.offset <= partition.end_offset:
+                wait = partition.committed(one.offset)
+                if wait is not None:
+                    waits[name, index] = wait
+            if time_slice.spent():
+                await time_slice.wait_for_turn()
+        await time_slice.give_way()
+    ended = await asyncio.gather(*waits.values(), return_exceptions=True)
+    return {place: error for place, error in zip(waits, ended, strict=True) if error is not None}
+
+
+def _delete(
+    partition: Partition | None, wanted: DeleteRecordsPartition, lost: BaseException | None
+) -> DeleteRecordsPartitionResult:
+    """`lost`: what was waited for is not known to be committed. It may be all the same, and another node may show it by
+    now: the client is to come again, and not to hear that there is no such offset."""
     result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=LOW_WATERMARK_UNKNOWN)
     if partition is None:
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return result
+    if lost is not None:
+        result.error_code = lost.code if isinstance(lost, PartitionError) else ErrorCode.KAFKA_STORAGE_ERROR
         return result
     try:
         result.low_watermark = partition.delete_records(wanted.offset)

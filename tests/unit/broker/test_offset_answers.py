@@ -1,11 +1,13 @@
 """ListOffsets, OffsetForLeaderEpoch and DeleteRecords: what is answered for each time, epoch and offset."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.api.services import Services
+from broker.partitions.errors import PartitionError
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import (
     DeleteRecordsPartition,
@@ -236,5 +238,30 @@ def test_a_deletion_is_written_down_where_there_was_one(
         monkeypatch.setattr(node.checkpoints, "write", write)
         await deleted(node, *wanted)
         assert len(written) == times
+
+    in_a_node(story, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another node has it"), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (OSError("the disk is gone"), ErrorCode.KAFKA_STORAGE_ERROR),
+    ],
+)
+def test_a_deletion_of_what_may_or_may_not_be_committed_is_tried_again(
+    error: Exception, code: ErrorCode, tmp_path: Path
+) -> None:
+    """Another node may lead the partition with these records in it. OFFSET_OUT_OF_RANGE would be the end of it."""
+
+    async def story(node: Services) -> None:
+        first, second = partitions_of(node)
+        append(second, 1, 1)
+        first.append(memoryview(build_batch([NewRecord(value=b"v")])), transactional_id=None, now_ms=1)
+        answer = asyncio.ensure_future(deleted(node, (0, 1), (1, 2), (0, 1)))
+        while not first._visibility._waiting:
+            await asyncio.sleep(0)
+        first.fail(error)
+        assert await answer == [(0, code, -1), (1, 0, 2)]
 
     in_a_node(story, tmp_path)
