@@ -149,10 +149,10 @@ class Partition:
             return self._appended(checked, base_offset)
         duplicate = producers.find_duplicate(header)
         if duplicate is not None:
+            self.verifications.repeated(header, producers.next_sequence(header.producer_id))
             if not may_be_repeated(producers, header, duplicate):
                 raise self._append_error(ErrorCode.INVALID_TXN_STATE, reused(header, duplicate))
             logger.info("%s: producer %d repeats offset %d", self.name, header.producer_id, duplicate.base_offset)
-            self.verifications.repeated(header, producers.next_sequence(header.producer_id))
             return answered_again(duplicate, self.log.start_offset)
         self._check_data(header, guard, verification=verification, from_client=True)
         base_offset = self.log.append(checked.batch, leader_epoch=self.leader_epoch)

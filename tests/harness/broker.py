@@ -68,11 +68,13 @@ def server(
     return own(folder, [*asked, *options, *named_option])
 
 
-def own(folder: Path, options: Sequence[str], *, listeners: str = "") -> BrokerProcess:
-    """Ours with these options, not started yet. Listeners have ports, behind which are those of further nodes."""
+def own(folder: Path, options: Sequence[str], *, listeners: str = "", advertised: str = "") -> BrokerProcess:
+    """Ours with these options, not started yet. Listeners have ports, behind which are those of further nodes; so have
+    the addresses that clients are told."""
     if NODES == "postgresql":
-        return NodeOverPostgresql(folder, options=options, listeners=listeners)
-    named = ["--listeners", listeners, *options] if listeners else options
+        return NodeOverPostgresql(folder, options=options, listeners=listeners, advertised=advertised)
+    named = [*(["--listeners", listeners] if listeners else []), *options]
+    named += ["--advertised-listeners", advertised] if advertised else []
     return NodeInMemory(folder, options=named) if NODES else BrokerProcess(folder, options=named)
 
 

@@ -63,15 +63,15 @@ class NodeInMemory(BrokerProcess):
 class NodeOverPostgresql(BrokerProcess):
     """The others begin with its first start, go on when it is killed, and end when it is closed."""
 
-    def __init__(self, folder: Path, *, options: Sequence[str], listeners: str) -> None:
+    def __init__(self, folder: Path, *, options: Sequence[str], listeners: str, advertised: str = "") -> None:
         if (reason := why_not()) is not None:
             pytest.skip(reason)
         common = [*options, "--store", _database().url(f"nodes_{next(_numbers)}")]
         common += ["--set", f"broker.session.timeout.ms={SESSION_MS}"]
         all_of_them = [[*common, "--set", f"node.id={1 + number}"] for number in range(COUNT)]
-        if listeners:
-            for number, named in enumerate(all_of_them):
-                named += ["--listeners", further(listeners, number)]
+        for number, named in enumerate(all_of_them):
+            named += ["--listeners", further(listeners, number)] if listeners else []
+            named += ["--advertised-listeners", further(advertised, number)] if advertised else []
         super().__init__(folder, options=all_of_them[-1], start_seconds=PATIENCE_S)
         self.has_data = False
         self._others = [

@@ -1,4 +1,5 @@
-"""Where the stories are told: one broker, ours or Apache Kafka, with three listeners.
+"""Where the stories are told: one broker, ours or Apache Kafka, with three listeners; or one of three nodes, which the
+clients have to find from there (`TALLYSTICK_TEST_NODES`).
 
 PLAINTEXT is open, CUT is reached through a proxy that cuts connections, SECURE wants TLS and SCRAM. Who comes through
 SECURE is `User:ute`, who may do everything with topics, groups and transactional ids whose names begin with "may-".
@@ -12,10 +13,10 @@ from tallystick.client.blocking import BlockingClient
 from tallystick.process import BrokerProcess
 from tests.conformance.matrix.story import Story
 from tests.harness.apache_kafka import ApacheKafka
-from tests.harness.broker import TEST_SETTINGS
+from tests.harness.broker import NODE_COUNT, TEST_SETTINGS, own
 from tests.harness.certificates import Certificates
 from tests.harness.confluent import wait_until
-from tests.harness.proxy import CuttingProxy, free_port
+from tests.harness.proxy import CuttingProxy, free_port, free_ports
 from tests.harness.secure_broker import SecureBroker, sasl_settings
 
 USER, PASSWORD = "ute", "ute's, secret=1"
@@ -36,16 +37,20 @@ class Place:
     """Started. `close` when all is told."""
 
     def __init__(self, folder: Path, *, kafka: bool) -> None:
-        ports = {name: free_port() for name in ("PLAINTEXT", "CUT", "SECURE")}
-        self.proxy = CuttingProxy(free_port(), lambda: ports["CUT"])
+        self._nodes = 1 if kafka else NODE_COUNT
+        ports = {name: free_ports(self._nodes) for name in ("PLAINTEXT", "CUT", "SECURE")}
+        proxied = free_ports(self._nodes)
+        self._proxies = [_proxy(proxied + number, ports["CUT"] + number) for number in range(self._nodes)]
         self._authority = Certificates(folder / "certificates")
         listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
-        advertised = listeners.replace(f":{ports['CUT']}", f":{self.proxy.port}")
+        advertised = listeners.replace(f":{ports['CUT']}", f":{proxied}")
         settings = _SETTINGS | self._authority.settings(prefix="listener.name.secure.") | sasl_settings({})
         process = self._process(folder / "broker", settings, listeners, advertised, ports["PLAINTEXT"], kafka=kafka)
         process.start()
-        self.broker = SecureBroker(process, f"127.0.0.1:{ports['SECURE']}", f"127.0.0.1:{ports['PLAINTEXT']}")
-        self.proxy.start()
+        guarded, unguarded = (f"127.0.0.1:{ports[name] + self._nodes - 1}" for name in ("SECURE", "PLAINTEXT"))
+        self.broker = SecureBroker(process, guarded, unguarded)
+        for proxy in self._proxies:
+            proxy.start()
         self.broker.add_users({USER: PASSWORD})
         self._let_in()
 
@@ -64,7 +69,7 @@ class Place:
             return ApacheKafka(folder, settings=settings, heap="512m", port=port)
         settings |= {"listener.security.protocol.map": _PROTOCOLS}
         options = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-        return BrokerProcess(folder, options=["--listeners", listeners, "--advertised-listeners", advertised, *options])
+        return own(folder, options, listeners=listeners, advertised=advertised)
 
     def _let_in(self) -> None:
         wanted = [
@@ -81,12 +86,23 @@ class Place:
         if story.place == "guarded":
             who = {"authority": str(self._authority.path("ca")), "user": USER, "password": PASSWORD}
             return {"bootstrap": self.broker.bootstrap, "mechanism": story.mechanism, **who}
-        return {"bootstrap": self.proxy.bootstrap if story.place == "cut" else self.broker.open_bootstrap}
+        return {"bootstrap": self._proxies[-1].bootstrap if story.place == "cut" else self.broker.open_bootstrap}
+
+    @property
+    def cuts(self) -> int:
+        """How often, until now."""
+        return sum(proxy.cuts for proxy in self._proxies)
 
     def cut_from_now_on(self) -> None:
-        """Connections through the proxy, a few times."""
-        self.proxy.cut_each(CUT_EACH_BYTES, times=CUTS)
+        """Connections through the proxy of each node, a few times."""
+        for proxy in self._proxies:
+            proxy.cut_each(CUT_EACH_BYTES // self._nodes, times=CUTS)
 
     def close(self) -> None:
-        self.proxy.stop()
+        for proxy in self._proxies:
+            proxy.stop()
         self.broker.process.close()
+
+
+def _proxy(port: int, target_port: int) -> CuttingProxy:
+    return CuttingProxy(port, lambda: target_port)

@@ -46,15 +46,15 @@ def _tell_once(place: Place, command: Sequence[str], stories: Sequence[Story], f
         written = folder / "stories.json"
         if any(story.place == "cut" for story in rest):
             place.cut_from_now_on()
-        cuts = place.proxy.cuts
+        cuts = place.cuts
         told = [{"name": one.name, "at": place.address(one), "steps": one.steps} for one in rest]
         written.write_text(json.dumps(told))
         for story, line in zip(rest, _lines([*command, str(written)], folder / "errors.txt"), strict=False):
             cell = judge(story, line)
             if cell.mark == "yes" and (wrong := wrong_in_the_log(bootstrap, story)):
                 cell = Cell("no", wrong)
-            if cell.mark == "yes" and story.place == "cut" and place.proxy.cuts < cuts + CUTS:
-                cell = Cell("no", f"connections were cut {place.proxy.cuts - cuts} times only")
+            if cell.mark == "yes" and story.place == "cut" and place.cuts < cuts + CUTS:
+                cell = Cell("no", f"connections were cut {place.cuts - cuts} times only")
             cells[story.name] = cell
     return cells
 

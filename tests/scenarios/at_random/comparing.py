@@ -51,6 +51,8 @@ def is_declared(steps: Sequence[str], ours: Answers, theirs: list[str]) -> bool:
     mine, there = ours[-1][0], theirs[0]
     if " EndTxn v5 " in steps[-1]:
         return "PRODUCER_FENCED" in mine and "NONE" in there  # 0008
+    if "INVALID_TXN_STATE" in mine and "log_append_time_ms" in there:
+        return True  # A repeat of what a transaction wrote that has ended: 0051
     repeated = any("log_append_time_ms" in line for answer in ours for line in answer)
     return "OUT_OF_ORDER" in there and "NONE" in mine and repeated  # 0011
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.scenarios.at_random import consumers, frozen, transactions
-from tests.scenarios.at_random.comparing import is_same, patiently, scenario
+from tests.scenarios.at_random.comparing import is_declared, is_same, patiently, scenario
 from tests.scenarios.opinion import of_ours
 from tests.scenarios.places import virtual
 
@@ -34,8 +34,11 @@ def test_the_broker_responds_as_kafka_did(kind: str, cluster: int, part: int) ->
     for seed, steps in list(stories.items())[part::PARTS]:
         told = [step for step, _ in steps]
         ours = virtual.play(scenario(f"{kind} {seed}", cluster, told), cluster)
-        for (step, kafka), answer in zip(steps, ours, strict=True):
-            assert is_same(answer, kafka), f"seed {seed}: {step}: {answer}, Kafka {kafka}"
+        for last, ((step, kafka), answer) in enumerate(zip(steps, ours, strict=True)):
+            if not is_same(answer, kafka):
+                declared = is_declared(told[: last + 1], ours[: last + 1], kafka)
+                assert declared, f"seed {seed}: {step}: {answer}, Kafka {kafka}"
+                break
 
 
 @pytest.mark.parametrize("cluster", [0, 2])
