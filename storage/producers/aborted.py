@@ -133,12 +133,13 @@ class AbortedIndex:
         Raises `OSError`."""
         assert self._checkpoint is not None, "what is in memory has no start"
         known = self._checkpoint.known
-        if known is None:
-            has_entries = any(section.count or section.torn for section in self._sections.values())
-            return not self._checkpoint.is_damaged and not has_entries
+        if self._checkpoint.is_damaged:
+            return False
         for base, following in zip(self._bases, [*self._bases[1:], BEYOND_ALL_OFFSETS], strict=True):
-            count, crc = known.get(base, (0, 0))
             section = self._sections.get(base)
+            if known is None and following > start_offset and section is not None and (section.count or section.torn):
+                return False  # Nobody has said that these are right.
+            count, crc = (known or {}).get(base, (0, 0))
             if following <= start_offset or (section is None and count == 0):
                 continue
             if section is None or section.count < count or section.checksum(count) != crc:

@@ -58,6 +58,20 @@ def test_only_behind_the_snapshot_there_may_be_more_than_was_written(
     assert AbortedIndex(files, "t-0", [0, 10, 20]).is_what_was_written(end_offset, 0) is right
 
 
+@pytest.mark.parametrize(("start_offset", "right"), [(0, False), (9, False), (10, True), (15, True)])
+def test_what_no_reader_begins_before_needs_nobody_to_say_that_it_is_right(start_offset: int, right: bool) -> None:
+    """Segments that end before the start are forgotten before anything was written down of them, where DeleteRecords is
+    that early. Over a store their entries are still beside the log, and there is nothing to make them anew from."""
+    files = SimulatedFiles()
+    files.make_folder("t-0")
+    index = AbortedIndex(files, "t-0", [0, 10])
+    index.append(CompletedTransaction(1, 0, 5, True, 6))
+    index.sync()
+    assert AbortedIndex(files, "t-0", [0, 10]).is_what_was_written(15, start_offset) is right
+    index.trimmed(start_offset)
+    assert (index.write_down() is None) is right
+
+
 def test_files_of_an_index_go_with_their_segments() -> None:
     """Neither held open when they were forgotten, nor made anew when what was in them is to be synced."""
     files = SimulatedFiles()
