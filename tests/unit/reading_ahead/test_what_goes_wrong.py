@@ -33,6 +33,23 @@ def test_damage_ahead_is_told_to_nobody_but_who_comes_there(caplog: pytest.LogCa
         told(story)
 
 
+def test_a_stretch_that_is_damaged_in_its_middle_is_not_held() -> None:
+    async def story(world: World) -> None:
+        world.node.stretch_bytes = 2 * SIZE
+        log = await world.log(12)
+        world.store.damage(5)
+        assert await world.read(log, 0, 3) == 3
+        await world.settle()
+        assert world.store.asked == [0, 1, 2, 3, 4, 5]
+        assert world.node.held_bytes == 0
+        assert await world.read(log, 3, 2) == 5
+        with pytest.raises(LogDamaged):
+            await world.read(log, 5)
+        assert await world.read(log, 6, 5) == 11
+
+    told(story)
+
+
 def test_a_store_that_cannot_be_asked_ahead_fails_nobody(caplog: pytest.LogCaptureFixture) -> None:
     async def story(world: World) -> None:
         log = await world.log(12)
@@ -125,6 +142,24 @@ def test_a_log_that_is_gone_in_the_middle_leaves_nothing(turns_before: int) -> N
         world.look()
         assert world.node.held_bytes == 2 * SIZE, "that of the other"
         assert await world.read(other, 3, 5) == 8
+
+    told(story)
+
+
+def test_what_comes_when_a_log_is_gone_leads_to_nothing_more() -> None:
+    """One reader behind the other, which would be one that reads on."""
+
+    async def story(world: World) -> None:
+        log = await world.log(30)
+        world.store.answers.clear()
+        for offset in (0, 1):
+            log.ask_for(offset)
+        await turns()
+        log.abandon()
+        world.store.answers.set()
+        await world.settle()
+        assert world.store.asked == [0, 1]
+        assert world.node.held_bytes == 0
 
     told(story)
 
