@@ -3,9 +3,14 @@
 import pytest
 
 from broker.shared.bringing import tail_of
+from protocol.records.batch import CorruptRecords
 from storage.log import LogDamaged
+from storage.segments.stamping import stamp
+from storage.shared.checked_run import Known, checked_batches
 from storage.shared.compacting import SharedPlan
 from storage.shared.memory_store import StoreInMemory
+from storage.shared.store import Run
+from storage.stretch import Stretch
 from tests.unit.storage.batches import batch
 from tests.unit.storage.test_shared_log import FIRST_EPOCH, TOPIC, Owner, _NoProducers, at_once, finish_all
 
@@ -47,3 +52,22 @@ def test_what_is_damaged_is_not_written_anew(only_runs: bool) -> None:
     with pytest.raises(LogDamaged, match="offset 1: a run is not what was committed in object"):
         finish_all(owner.log.compactor(_NoProducers(), report=lambda _: None).run(planned, 0))
     assert at_once(store.runs(owner.log.owned.log_id, 0, 10)) == runs
+
+
+def test_a_run_that_is_not_whole_is_damaged_wherever_it_ends_and_whatever_is_left_out() -> None:
+    """Also where it was committed without a checksum of heads."""
+    pieces, placed = stamp(batch(1, 2) + batch(3) + batch(4, 5), 0, 0)
+    whole = b"".join(pieces)
+    first, middle = (one.size_bytes for one in placed[:2])
+
+    def check(piece: bytes) -> Stretch:
+        found = Stretch()
+        list(checked_batches(found, Run(0, 4, 0, len(whole), 5), piece, Known(5, 0), 0))
+        return found
+
+    assert check(whole).placed == placed
+    for end in range(len(whole)):
+        with pytest.raises(CorruptRecords):
+            check(whole[:end])
+    with pytest.raises(CorruptRecords, match="a run is not what was committed"):
+        check(whole[:first] + whole[first + middle :])

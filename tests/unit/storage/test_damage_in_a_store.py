@@ -67,9 +67,12 @@ def test_a_reader_is_told_what_is_damaged_and_not_what_lies_behind() -> None:
         at_once(tail_of(store, log, 1, "t-0"))
 
 
-def test_what_is_lost_is_said_and_not_passed_over() -> None:
+@pytest.mark.parametrize("size_bytes", [50, LARGE], ids=["asked-for-with-others", "asked-for-alone"])
+def test_what_is_lost_is_said_and_not_passed_over(size_bytes: int) -> None:
     store = LosingStore(lambda: 0)
-    log, runs = three_commits(store, LARGE)
+    log, runs = three_commits(store, size_bytes)
     store.lost = runs[1].object_id
     with pytest.raises(LogDamaged, match=f"at offset 1: object {runs[1].object_id}$"):
         at_once(tail_of(store, log, 0, "t-0"))
+    assert len(at_once(tail_of(store, log, 0, "t-0", enough_bytes=1))) == 1
+    assert len(at_once(tail_of(store, log, 2, "t-0"))) == 1
