@@ -25,19 +25,22 @@ MANY = 1 << 30
 
 
 class Store(SlowStore):
-    """Tells what was read, by offset, and what was looked for, by log and offset. `fails` says for a run whether it
-    cannot be had, or was removed; `holds` whether it waits for `answers`."""
+    """Tells what was read, by offset, and what was looked for, by log and offset, which `cannot_look`. `fails` says for
+    a run whether it cannot be had, or was removed; `holds` whether it waits for `answers`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[int] = []
         self.looked: list[tuple[int, int]] = []
+        self.cannot_look: Exception | None = None
         self.fails: Callable[[int], Exception | None] = lambda offset: None
         self.holds: Callable[[int], bool] = lambda offset: True
         self.under_way = self.most_under_way = 0
 
     async def runs(self, log_id: int, offset: int, limit: int) -> list[StoredRun]:
         self.looked.append((log_id, offset))
+        if self.cannot_look is not None:
+            raise self.cannot_look
         return await super().runs(log_id, offset, limit)
 
     async def read(self, runs: Sequence[StoredRun], *, for_reader: bool = False) -> list[bytes]:

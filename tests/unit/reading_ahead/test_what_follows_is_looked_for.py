@@ -9,6 +9,7 @@ import pytest
 from broker.shared import bringing
 from broker.shared.reading.ahead import AT_ONCE
 from storage.shared.shared_log import SharedLog
+from storage.shared.store import StoreRefused, StoreUnreachable
 from tests.unit.across_nodes.rig import turns
 from tests.unit.reading_ahead.rig import SIZE, World, told
 
@@ -107,3 +108,33 @@ def test_nothing_is_looked_for_where_the_log_is_gone() -> None:
         assert asked(world) == [10, 11]
 
     told(story)
+
+
+@pytest.mark.parametrize(
+    "error", [StoreUnreachable("away"), StoreRefused("of another cluster")], ids=["away", "refuses"]
+)
+def test_a_store_that_cannot_be_asked_what_follows_is_asked_with_the_next_stretch(error: Exception) -> None:
+    async def story(world: World) -> None:
+        log = await waiting_to_look(world)
+        world.store.cannot_look = error
+        world.store.answers.set()
+        await world.settle()
+        assert looked(world, log) == [10, 11, 12]
+        world.store.cannot_look = None
+        assert await world.read(log, 12) == 13
+        await world.settle()
+        assert looked(world, log)[3:] == [12, 13]
+        assert asked(world) == [10, 11, 12, 13, 14]
+
+    told(story)
+
+
+def test_nothing_is_looked_for_where_nothing_may_be_held() -> None:
+    async def story(world: World) -> None:
+        log = await world.log(40)
+        for offset in range(10, 14):
+            await world.read(log, offset)
+            await world.settle()
+        assert looked(world, log) == [10, 11, 12, 13]
+
+    told(story, limit_bytes=0)

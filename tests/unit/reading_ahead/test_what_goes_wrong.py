@@ -129,6 +129,21 @@ def test_what_was_written_anew_is_not_read_as_it_was() -> None:
     told(story)
 
 
+def test_what_comes_is_outdated_up_to_where_it_was_written_anew() -> None:
+    async def story(world: World) -> None:
+        log = await world.log(12)
+        world.store.answers.clear()
+        reading = [asyncio.ensure_future(world.read(log, offset)) for offset in (3, 5, 6, 8)]
+        await turns()
+        assert log.source is not None
+        log.source.forget_before(6)
+        world.store.answers.set()
+        assert await asyncio.gather(*reading) == [4, 6, 7, 9]
+        assert world.store.asked == [3, 5, 6, 8, 3, 5]
+
+    told(story)
+
+
 @pytest.mark.parametrize("turns_before", range(6))
 def test_a_log_that_is_gone_in_the_middle_leaves_nothing(turns_before: int) -> None:
     async def story(world: World) -> None:

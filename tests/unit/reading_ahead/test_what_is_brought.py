@@ -42,6 +42,29 @@ def test_all_is_read_once_and_in_order_and_nothing_of_what_is_in_memory() -> Non
     told(story)
 
 
+def test_the_store_is_asked_what_follows_when_it_is_not_known() -> None:
+    async def story(world: World) -> None:
+        log = await world.log(40)
+        for offset in range(10):
+            await world.read(log, offset)
+            await world.settle()
+        assert [offset for _, offset in world.store.looked] == [0, 1]
+
+    told(story)
+
+
+def test_stretches_of_several_runs_follow_one_another_and_are_found_by_any_of_their_offsets() -> None:
+    async def story(world: World) -> None:
+        world.node.stretch_bytes = 2 * SIZE
+        log = await world.log(40)
+        for offset in (0, 2, 5, 6, 7, 8, 11):
+            assert await world.read(log, offset) == offset + 1
+            await world.settle()
+        assert world.store.asked == list(range(20))
+
+    told(story)
+
+
 def test_nothing_is_brought_for_readers_at_the_tail_or_of_what_is_not_committed() -> None:
     async def story(world: World) -> None:
         log = await world.log(4)
@@ -103,6 +126,36 @@ def test_who_has_begun_in_many_places_is_remembered_in_a_few() -> None:
         assert isinstance(log.source, LogSource)
         assert len(log.source._ahead._readers) == module.PLACES
         assert world.node.held_bytes == module.PLACES * SIZE
+
+    told(story)
+
+
+def test_who_is_given_what_was_ahead_has_asked_and_is_remembered() -> None:
+    async def story(world: World) -> None:
+        log = await world.log(80)
+        await world.read(log, 0, 2)
+        for number in range(module.PLACES + 2):
+            await world.settle()
+            await world.read(log, 2 + number)
+            await world.read(log, 20 + 4 * number)
+        assert sorted(world.store.asked) == sorted(set(world.store.asked))
+        await world.settle()
+        assert world.node.held_bytes == module.DEEPEST * SIZE
+
+    told(story)
+
+
+def test_who_asks_again_for_what_was_given_takes_no_place() -> None:
+    async def story(world: World) -> None:
+        log = await world.log(40)
+        await world.read(log, 0, 2)
+        await world.settle()
+        for _ in range(module.PLACES + 1):
+            log._here.forget_before(2)
+            assert await world.read(log, 1) == 2
+        assert isinstance(log.source, LogSource)
+        assert len(log.source._ahead._readers) == 1
+        assert world.node.held_bytes == SIZE
 
     told(story)
 
@@ -267,5 +320,21 @@ def test_who_reads_on_keeps_what_is_ahead_and_others_do_not() -> None:
         assert world.node.held_bytes == 2 * SIZE
         assert await world.read(log, 3) == 4
         assert world.node._timer is not None, "it is looked again whether it has gone"
+
+    told(story)
+
+
+def test_who_has_gone_is_found_though_another_that_began_before_reads_on() -> None:
+    async def story(world: World) -> None:
+        log, left = await world.log(30), await world.log(30)
+        await world.read(log, 0, 2)
+        await world.read(left, 0, 2)
+        await world.settle()
+        assert await world.read(log, 2) == 3
+        await world.settle()
+        assert isinstance(log.source, LogSource)
+        world.node._readers[log.source._ahead._readers[-1]] += 1
+        world.pass_time()
+        assert world.node.held_bytes == 2 * SIZE, "that of who reads on"
 
     told(story)
