@@ -253,7 +253,7 @@ def test_records_that_never_become_durable_cannot_be_deleted() -> None:
         disk.let_go()
         results = [topic.partitions[0] for topic in (await answer).topics]
         assert [(one.error_code, one.low_watermark) for one in results] == [
-            (ErrorCode.OFFSET_OUT_OF_RANGE, -1),
+            (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
             (ErrorCode.NONE, 1),
         ]
 
