@@ -142,12 +142,24 @@ class AllHere:
     takes_writes = True
     in_runs = False
 
+    start_offset: int
+
+    @property
+    def written_start(self) -> int:
+        """See `Log`."""
+        return self.start_offset
+
     def away(self, offset: int) -> None:
         """Nothing is."""
 
 
 class Log(Protocol):
     """See the head of this file."""
+
+    @property
+    def written_start(self) -> int:
+        """The start that whoever has the log next would find in it: behind `start_offset` until that is committed where
+        others may have the log, the same where nobody can."""
 
     @property
     def start_offset(self) -> int:

@@ -205,6 +205,8 @@ class SharedCommits:
                 continue
             if flush.change.log_id not in refused:
                 partition.committed_moved()
+                if flush.change.start_offset is not None:
+                    partition.became_readable()  # Or is not any more: who has deleted records waits for that.
             elif self.on_lost is None or partition.topic == CLUSTER_METADATA:
                 raise StorageFailed(f"{partition.name} is another node's")
             else:

@@ -82,7 +82,7 @@ class SharedLog:
         self._observers: list[LogObserver] = []
         self._flush: SharedFlush | None = None
         self._replacement: Replacement | None = None
-        self._written_start, self._written_first = owned.start_offset, owned.first_offset
+        self.written_start, self._written_first = owned.start_offset, owned.first_offset
         self._here = Resident(tail, beside.needed_from, self.end_offset, memory)
         self._epochs = beside.epochs()
         for batch, placed in zip(tail.batches, tail.placed, strict=True):
@@ -160,7 +160,7 @@ class SharedLog:
             self.checkpoint_wanted = True  # Rule 2
         is_checkpoint = self.checkpoint_wanted or (closing and self._is_worth_writing_down())
         first_offset = self.parts[0].base_offset
-        stands = (self.start_offset, first_offset) == (self._written_start, self._written_first)
+        stands = (self.start_offset, first_offset) == (self.written_start, self._written_first)
         if self.durable_offset == self.end_offset and not is_checkpoint and stands:
             return None
         window = self._here.window
@@ -172,7 +172,7 @@ class SharedLog:
             self.owned.owner_epoch,
             self.durable_offset,
             runs_of(self.durable_offset, self.end_offset, batches, placed, self._part_bases()) if placed else (),
-            None if self.start_offset == self._written_start else self.start_offset,
+            None if self.start_offset == self.written_start else self.start_offset,
             None if first_offset == self._written_first else first_offset,
             self._write_down(closing=closing) if is_checkpoint else None,
         )
@@ -218,7 +218,7 @@ class SharedLog:
             self.recovery_point = flush.end_offset
         self.parts[-1].runs += len(flush.change.runs)
         if flush.change.start_offset is not None:
-            self._written_start = flush.change.start_offset
+            self.written_start = flush.change.start_offset
         if flush.change.first_offset is not None:
             self._written_first = flush.change.first_offset
         self._here.committed(flush.end_offset, flush.size_bytes)

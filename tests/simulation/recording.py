@@ -20,6 +20,7 @@ from tests.opinion.trace import Exchange, Trace
 from tests.simulation import ending
 from tests.simulation.adapter import AdapterDisk
 from tests.simulation.broker_process import BrokerProcess
+from tests.simulation.checkers.stability import deleted_for_good
 from tests.simulation.faults import Faults
 from tests.simulation.history import History
 from tests.simulation.shape import Plan
@@ -137,9 +138,8 @@ async def _come_back(world: World, broker: BrokerProcess, recording: Recording, 
             world.history.violation(f"topic {topic} was there, and is made anew")
     await _look_for_others(world)
     await ending.look(world, broker, faults)
-    for place, low in world.history.trims.items():
-        if place in world.history.final and world.history.final[place].log_start_offset < low:
-            world.history.violation(f"{place} begins before {low}, though DeleteRecords was answered")
+    for text in deleted_for_good(world.history):
+        world.history.violation(text)
 
 
 async def _look_for_others(world: World) -> None:

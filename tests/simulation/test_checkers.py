@@ -159,6 +159,10 @@ def _tombstone_too_early(story: Story) -> None:
     story.history.final[KEYED].committed.pop()
 
 
+def _deleted_for_good(story: Story) -> None:
+    story.history.trims[A] = story.history.final[A].log_start_offset + 1
+
+
 def _offset_going_back(story: Story) -> None:
     story.looks(0, 0, stable=4)
     story.looks(0, 0, stable=3)
@@ -276,6 +280,7 @@ WRONGS: tuple[tuple[str, Callable[[Story], None]], ...] = (
     ("compacted away", _compacted_away),
     ("compacted away", _tombstone_too_early),
     ("offset going back", _offset_going_back),
+    ("deleted for good", _deleted_for_good),
     ("fenced write", _fenced_write),
     ("offsets apart", _offsets_apart),
     ("offsets kept", _offsets_kept),

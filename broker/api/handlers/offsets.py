@@ -222,30 +222,38 @@ async def delete_records(
         await time_slice.give_way()
     lost = await _until_committed(services, wanted)
     topics: list[DeleteRecordsTopicResult] = []
+    deleted: list[tuple[Partition, DeleteRecordsPartitionResult]] = []
     for name, named in wanted.items():
-        results: list[DeleteRecordsPartitionResult] = []
+        topics.append(DeleteRecordsTopicResult(name=name, partitions=[]))
         for index, one in named.items():
-            results.append(_delete(services.topics.partition(name, index), one, lost.get((name, index))))
+            partition = services.topics.partition(name, index)
+            result = _delete(partition, one, lost.get((name, index)))
+            topics[-1].partitions.append(result)
+            if partition is not None and result.error_code == ErrorCode.NONE:
+                deleted.append((partition, result))
             if time_slice.spent():
                 await time_slice.wait_for_turn()
-        topics.append(DeleteRecordsTopicResult(name=name, partitions=results))
         await time_slice.give_way()
-    if any(result.error_code == ErrorCode.NONE for one_topic in topics for result in one_topic.partitions):
+    if deleted:
         await services.checkpoints.write()
+    for partition, result in deleted:
+        await _until_written(partition, result)
+        await time_slice.give_way()
     return DeleteRecordsResponse(topics=topics)
 
 
 async def _until_committed(
     services: OffsetServices, wanted: Mapping[str, Mapping[int, DeleteRecordsPartition]]
 ) -> dict[tuple[str, int], BaseException]:
-    """Waits for what is appended and is to be deleted; why some of it was not committed, as far as is known here."""
+    """Waits for what is appended and is to be deleted; why some of it was not committed, as far as is known here. Up to
+    the high watermark means up to where a node that knows more may have shown records already."""
     time_slice = services.environment.time_slice()
     waits: dict[tuple[str, int], asyncio.Future[None]] = {}
     for name, named in wanted.items():
         for index, one in named.items():
             partition = services.topics.partition(name, index)
             if partition is not None and one.offset <= partition.end_offset:
-                wait = partition.committed(one.offset)
+                wait = partition.committed(one.offset if one.offset >= 0 else partition.end_offset)
                 if wait is not None:
                     waits[name, index] = wait
             if time_slice.spent():
@@ -253,6 +261,23 @@ async def _until_committed(
         await time_slice.give_way()
     ended = await asyncio.gather(*waits.values(), return_exceptions=True)
     return {place: error for place, error in zip(waits, ended, strict=True) if error is not None}
+
+
+async def _until_written(partition: Partition, result: DeleteRecordsPartitionResult) -> None:
+    """Until whoever takes the partition over begins it there, too. One that is another's by now has deleted nothing."""
+    start_offset, log = result.low_watermark, partition.log
+    if log.written_start >= start_offset:
+        return
+    moved = asyncio.Event()
+    partition.watch(moved.set)
+    try:
+        while log.written_start < start_offset and not partition.discarded:
+            moved.clear()
+            await moved.wait()
+    finally:
+        partition.unwatch(moved.set)
+    if log.written_start < start_offset:
+        result.error_code, result.low_watermark = partition.gone, LOW_WATERMARK_UNKNOWN
 
 
 def _delete(

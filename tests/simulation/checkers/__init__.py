@@ -32,6 +32,7 @@ CHECKERS: dict[str, Callable[[History], Iterable[str]]] = {
     "lost read": reading.lost,
     "compacted away": compaction.compacted_away,
     "offset going back": stability.going_back,
+    "deleted for good": stability.deleted_for_good,
     "fenced write": fencing.fenced,
     "offsets apart": offsets.apart,
     "offsets kept": offsets.kept,

@@ -1,8 +1,8 @@
 """High watermark, last stable offset and log start never go back for anybody (I29).
 
-After a crash the log start may: as with Kafka, where DeleteRecords and retention came to is written down with the next
-checkpoint. A node that follows another in the store may be behind that, or in front of it, which is told later of its
-own commits; but not behind what it has said itself.
+After a crash the log start may: as with Kafka, where retention came to is written down with the next checkpoint. What a
+DeleteRecords was answered stays. A node that follows another in the store may be behind that, or in front of it, which
+is told later of its own commits; but not behind what it has said itself.
 """
 
 from collections.abc import Iterator
@@ -42,6 +42,14 @@ def going_back(history: History) -> Iterator[str]:
             best[look.near] = {name: max(before[name], value) for name, value in found.items()}
             for name, value in best[look.near].items():
                 first_told.setdefault((name, value), look.time)
+
+
+def deleted_for_good(history: History) -> Iterator[str]:
+    """Records whose deletion was answered are not there again, whoever has died since."""
+    for place, low in history.trims.items():
+        final = history.final.get(place)
+        if final is not None and place[0] not in history.forgotten and final.log_start_offset < low:
+            yield f"{place} begins at {final.log_start_offset}, and was answered to begin at {low}"
 
 
 def _told(look: Look) -> dict[str, int]:

@@ -1,13 +1,17 @@
 """A partition over a shared store that is taken over again and again knows what one knows that never was."""
 
+import asyncio
 from random import Random
 
 import pytest
 
+from broker.api.handlers.offsets import _until_written
+from protocol.errors import ErrorCode
+from protocol.messages.offsets import DeleteRecordsPartitionResult
 from storage.memory_log import MemoryLog
 from storage.shared.memory_store import StoreInMemory
 from tests.unit.partition.rig import Rig, in_transaction
-from tests.unit.storage.test_shared_log import Owner
+from tests.unit.storage.test_shared_log import FIRST_EPOCH, TOPIC, Owner, at_once
 
 PRODUCERS = 3
 
@@ -110,3 +114,33 @@ def test_whatever_was_done_before_it_is_taken_over(seed: int) -> None:
                 both.check()
     both.take_over(orderly=False)
     both.check()
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_deletion_is_answered_when_the_next_owner_knows_of_it(lost: bool) -> None:
+    """Otherwise a node that dies takes it with it, and records that were deleted are there again."""
+
+    async def story() -> DeleteRecordsPartitionResult:
+        both = TakenOver()
+        both.write(0)
+        both.end(0, commit=True)
+        both.commit()
+        partition = both.over_a_store.partition
+        result = DeleteRecordsPartitionResult(partition_index=0, low_watermark=partition.delete_records(1))
+        answered = asyncio.ensure_future(_until_written(partition, result))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not answered.done() and partition.log.written_start == 0
+        if lost:
+            partition.discard()
+        else:
+            both.owner.commit()
+            partition.became_readable()
+        await answered
+        assert not partition._visibility.is_watched
+        assert at_once(both.store.claim(both.owner.who, TOPIC, 0, FIRST_EPOCH)).start_offset == (0 if lost else 1)
+        return result
+
+    result = asyncio.run(story())
+    expected = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1) if lost else (ErrorCode.NONE, 1)
+    assert (result.error_code, result.low_watermark) == expected
