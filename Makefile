@@ -164,9 +164,9 @@ chaos: install jars-kafka ## Real processes killed, frozen and out of disk under
 nodes: install ## Several nodes over one PostgreSQL under clients of theirs, every one of which dies, leaves or stands still (ARGS="-k kills")
 	@TALLYSTICK_NODES_THOROUGH=1 $(BIN)/python -m pytest tests/shared_store/several_nodes $(ARGS)
 
-# Connect, Flink and the matrix of clients have brokers of their own.
+# Connect and Flink have brokers of their own. Of the matrix the clients are told that `make conformance` has prepared.
 OF_CLIENTS = tests/clients tests/scenarios/test_scenarios_over_several.py tests/spark \
-	tests/conformance/test_java_client.py $(wildcard tests/conformance/test_franz_go*.py)
+	tests/conformance/test_matrix.py tests/conformance/test_java_client.py $(wildcard tests/conformance/test_franz_go*.py)
 clients-of-nodes: jars-tested ## The tests of clients, and the stories, told to a node of three (NODES=postgresql ARGS="tests/clients/test_groups.py")
 	@TALLYSTICK_TEST_NODES=$(or $(NODES),memory) TALLYSTICK_CONFORMANCE=whole $(BIN)/python -m pytest $(or $(ARGS),$(OF_CLIENTS))
 
