@@ -289,6 +289,8 @@ async def admit_offset_commit(
             (error,) = verified.values()
     except CoordinatorError as refused:
         error = refused.error
+    if error is ErrorCode.NONE and services.transactions.whose(transactional_id) is None:
+        error = ErrorCode.NOT_COORDINATOR  # It was given to another node in that moment.
     if error is ErrorCode.NONE and not _still_open(services, transactional_id, producer, index):
         error = ErrorCode.CONCURRENT_TRANSACTIONS
     return _for_offset_commit(error, version)

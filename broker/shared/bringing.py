@@ -6,8 +6,9 @@ from typing import Any
 
 from broker.process.logging import EventLog, Passing
 from broker.shared.reading.ahead import AheadOfLog, ReadingAhead
-from broker.shared.reading.stretches import RUNS_AT_ONCE, first_stretch, known_of, stretch_in
+from broker.shared.reading.stretches import NO_EPOCH, RUNS_AT_ONCE, first_stretch, known_of, stretch_in
 from storage.log import LogDamaged
+from storage.segments.stamping import leader_epoch_at
 from storage.shared.checked_run import Known
 from storage.shared.replacement import Replacement
 from storage.shared.shared_log import SharedLog
@@ -24,23 +25,25 @@ async def tail_of(
     """All batches of a log from an offset on, or enough of them, up to where it ended when it was looked at: what
     another node has committed since is not known to outlive a failover of the store. Raises `StoreUnreachable`,
     `LogDamaged`."""
-    tail, known = Stretch(), Known(owned.next_offset, owned.owner_epoch)
+    tail, known, epoch = Stretch(), Known(owned.next_offset, owned.owner_epoch), NO_EPOCH
     while offset < owned.next_offset and (enough_bytes is None or tail.size_bytes < enough_bytes):
         try:
-            part = await _stretch_at(store, owned.log_id, offset, name, known)
+            part = await _stretch_at(store, owned.log_id, offset, name, known, epoch)
         except ObjectMissing as missing:  # Nobody but the owner takes anything away, and that is who asks.
             raise LogDamaged(name, None, offset, f"{missing} is not in the store") from missing
         for batch, placed in zip(part.batches, part.placed, strict=True):
             if offset <= placed.last_offset < owned.next_offset:
                 tail.append(batch, placed)
-        offset = part.placed[-1].last_offset + 1
+        offset, epoch = part.placed[-1].last_offset + 1, leader_epoch_at(part.batches[-1])
     return tail
 
 
-async def _stretch_at(store: SharedStore, log_id: int, offset: int, name: str, known: Known) -> Stretch:
+async def _stretch_at(
+    store: SharedStore, log_id: int, offset: int, name: str, known: Known, after_epoch: int
+) -> Stretch:
     """What lies at an offset of a log, and some of what follows. Raises what `stretch_in` does."""
     wanted, _ = await _runs_at(store, log_id, offset, name, STRETCH_BYTES)
-    return await stretch_in(store, wanted, offset, name, known)
+    return await stretch_in(store, wanted, offset, name, known, after_epoch=after_epoch)
 
 
 async def _runs_at(

@@ -41,12 +41,13 @@ async def stretch_in(
     known: Known,
     *,
     turns: Turns | None = None,
+    after_epoch: int = NO_EPOCH,
 ) -> Stretch:
     """What is in some runs of a log, one behind the other, of which the first holds an offset: up to a run that is
-    damaged, if there is one. With `turns` it is for a reader: others go on meanwhile. Raises `StoreUnreachable`,
-    `LogDamaged`, `ObjectMissing`."""
+    damaged, if there is one; what lies before is under `after_epoch`. With `turns` it is for a reader: others go on
+    meanwhile. Raises `StoreUnreachable`, `LogDamaged`, `ObjectMissing`."""
     pieces = await _pieces_of(store, wanted, offset, name, for_reader=turns is not None)
-    stretch, epoch, reached = Stretch(), NO_EPOCH, NO_EPOCH
+    stretch, epoch, reached = Stretch(), after_epoch, after_epoch
     time_slice = None if turns is None else turns()
     for one, piece in zip(wanted, pieces, strict=False):
         found = Stretch()

@@ -3,6 +3,7 @@ log is passed over.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from storage.shared.memory_store import StoreInMemory
 from storage.shared.store import ObjectLost, OwnedLog, StoredRun
 from storage.stretch import STRETCH_BYTES
 from tests.unit.storage.batches import batch
-from tests.unit.storage.test_shared_log import TOPIC, Owner, at_once
+from tests.unit.storage.test_shared_log import FIRST_EPOCH, TOPIC, Owner, at_once
 
 LARGE = STRETCH_BYTES * 2 // 3
 """Of two that are so large each is brought alone."""
@@ -76,3 +77,21 @@ def test_what_is_lost_is_said_and_not_passed_over(size_bytes: int) -> None:
         at_once(tail_of(store, log, 0, "t-0"))
     assert len(at_once(tail_of(store, log, 0, "t-0", enough_bytes=1))) == 1
     assert len(at_once(tail_of(store, log, 2, "t-0"))) == 1
+
+
+def test_a_run_under_an_earlier_epoch_than_the_run_before_is_damaged() -> None:
+    """Versions before the fifth of the tables have written no checksum of heads: an epoch that is lower than the last
+    one is all that is to be seen of it, and whoever opens the log would build its epochs of it."""
+    store = StoreInMemory(lambda: 0)
+    owner = Owner(store)
+    for number in range(2):
+        owner.log.append(batch(number + 1), leader_epoch=FIRST_EPOCH)
+        owner.commit()
+    log = store._by_id[owner.log.owned.log_id]
+    log.runs = [StoredRun(one.object_id, replace(one.run, heads_crc=None)) for one in log.runs]
+    held = store._objects[log.runs[1].object_id]
+    assert held is not None
+    held.data = held.data[:12] + (3).to_bytes(4, "big") + held.data[16:]
+    owned = replace(owner.log.owned, next_offset=owner.log.end_offset)
+    with pytest.raises(LogDamaged, match="not in its place"):
+        at_once(tail_of(store, owned, 0, "t-0"))

@@ -40,6 +40,27 @@ def test_a_transaction_that_ends_while_offsets_are_admitted(tmp_path: Any, monke
     in_a_node(story, tmp_path)
 
 
+def test_a_coordinator_that_goes_while_offsets_are_admitted(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another node has it from then on, and the transaction is still open there."""
+    add = transaction_gate.add_to_transaction
+
+    async def story(node: Services) -> None:
+        identity = await init(node)
+
+        async def add_and_lose(*arguments: Any, **options: Any) -> ErrorCode:
+            error = await add(*arguments, **options)
+            shard = node.transactions.shard_of("tx")
+            assert shard is not None
+            shard.close()
+            return error
+
+        monkeypatch.setattr(transaction_gate, "add_to_transaction", add_and_lose)
+        admitted = await admit_offset_commit(node, "tx", identity.producer_id, identity.producer_epoch, "g", 5)
+        assert admitted == ErrorCode.NOT_COORDINATOR
+
+    in_a_node(story, tmp_path)
+
+
 @pytest.mark.parametrize(("version", "partitions"), [(4, []), (5, ["__consumer_offsets"])])
 def test_without_verification_new_clients_are_still_added(version: int, partitions: list[str], tmp_path: Any) -> None:
     """They count on it; what old ones commit is taken as it comes."""
