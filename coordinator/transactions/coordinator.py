@@ -158,7 +158,7 @@ class TransactionCoordinator:
             partitions=union,
             previous_producer_id=before.producer_id,
             client_version=client_version,
-            start_ms=before.start_ms if ongoing else now_ms,
+            start_ms=min(before.start_ms, now_ms) if ongoing else now_ms,
             last_update_ms=now_ms,
         )
         outcome = self._write(transactional_id, [after], [(ticket, ErrorCode.NONE)], f"{transactional_id}: partitions")
@@ -307,7 +307,7 @@ class TransactionCoordinator:
 
     def loaded(self, now_ms: int) -> None:
         """Everything was replayed."""
-        self.ledger.loaded()
+        self.ledger.loaded(now_ms)
         self._scan.next_ms = now_ms + self._settings.expiry_scan_ms
 
     # -- deadlines ---------------------------------------------------------------------------------------------

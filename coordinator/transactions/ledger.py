@@ -134,9 +134,14 @@ class TransactionLedger:
                 return transactional_id, transaction
         return None
 
-    def loaded(self) -> None:
-        """Forget completions that the log itself finished; the driver takes on the others."""
+    def loaded(self, now_ms: int) -> None:
+        """Forget completions that the log itself finished; the driver takes on the others. What began in the future, by
+        a clock that was set right since or by that of another node, begins now: nobody waits for that time."""
         self.undriven = deque(self.completions.values())
+        for transactional_id in list(self.timeouts.keys()):
+            transaction = self.transactions[transactional_id]
+            if transaction.start_ms > now_ms:
+                self.timeouts.set(transactional_id, now_ms + transaction.timeout_ms + 1)
 
     def write(
         self,

@@ -8,6 +8,7 @@ from coordinator.transactions import expiry
 from coordinator.transactions.fencing import EXHAUSTED_EPOCH
 from coordinator.transactions.states import TransactionState, key_bytes, read_value, value_bytes
 from protocol.errors import ErrorCode
+from tests.harness.memory_shard_log import VirtualTime
 from tests.unit.transactions.rig import (
     ID,
     T0,
@@ -25,6 +26,25 @@ MAPPING, STATE, BUSY, FENCED = 49, 48, 51, 90
 
 
 # -- timeouts ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_what_began_in_the_future_times_out_as_if_it_had_begun_with_this_coordinator(goes_on: bool) -> None:
+    """I12. The clock was set right meanwhile, or it was that of another node."""
+    rig = Rig()
+    rig.time.advance(3_600_000)
+    mine = identity(rig.init(timeout_ms=60_000))
+    rig.add(mine, T0)
+    rig.time = VirtualTime()
+    rig.restart()
+    if goes_on:
+        rig.time.advance(30_000)
+        rig.add(mine, T1)
+        assert rig.state().start_ms == rig.time.now_ms()
+    rig.time.advance(60_000)
+    assert rig.state().state is S.ONGOING
+    rig.time.advance(1)
+    assert rig.state().state is S.COMPLETE_ABORT
 
 
 def test_a_transaction_times_out_counted_from_its_first_partition() -> None:
