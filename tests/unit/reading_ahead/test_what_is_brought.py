@@ -7,7 +7,7 @@ import pytest
 
 from broker.shared.bringing import LogSource
 from broker.shared.reading import ahead as module
-from broker.shared.reading.ahead import AT_ONCE
+from broker.shared.reading.ahead import AT_ONCE, AT_ONCE_APART, ReadingAhead
 from storage.shared.shared_log import SharedLog
 from tests.unit.across_nodes.rig import turns
 from tests.unit.reading_ahead.rig import MANY, PIECE, SIZE, World, told
@@ -190,18 +190,23 @@ def test_who_asks_for_what_is_on_its_way_waits_for_the_same() -> None:
     told(story)
 
 
-def test_who_waits_goes_before_what_is_only_ahead() -> None:
+@pytest.mark.parametrize(("keeps_apart", "at_once"), [(False, AT_ONCE), (True, AT_ONCE_APART)])
+def test_who_waits_goes_before_what_is_only_ahead(keeps_apart: bool, at_once: int) -> None:
+    """A bucket is asked for more of it at a time."""
+
     async def story(world: World) -> None:
-        logs = [await world.log(20) for _ in range(AT_ONCE + 1)]
+        world.store.keeps_apart = keeps_apart
+        world.node = ReadingAhead(world.store, world.memory, MANY, world._own, world.node.turns)
+        logs = [await world.log(20) for _ in range(at_once + 1)]
         world.store.answers.clear()
         world.store.holds = lambda offset: offset >= 2
         for log in logs:
             assert await world.read(log, 0, 2) == 2
         await turns()
-        assert world.store.under_way == AT_ONCE
+        assert world.store.under_way == at_once
         reading = [asyncio.ensure_future(world.read(log, 2)) for log in logs]
         await turns()
-        assert world.store.under_way == AT_ONCE + 1, "that of the last log had not begun, and is asked for itself"
+        assert world.store.under_way == at_once + 1, "that of the last log had not begun, and is asked for itself"
         world.store.answers.set()
         assert await asyncio.gather(*reading) == [3] * len(logs)
 
