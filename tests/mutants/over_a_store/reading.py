@@ -17,7 +17,7 @@ BY_OTHERS = "unit/storage/test_checked_runs.py::test_what_others_have_written_si
 IN_A_STORE = "unit/storage/test_damage_in_a_store.py::"
 BROUGHT = "unit/reading_ahead/test_what_is_brought.py::"
 WRONG = "unit/reading_ahead/test_what_goes_wrong.py::"
-STRETCH = "return await stretch_in(store, wanted, offset, name, known)\n"
+STRETCH = "return await stretch_in(store, wanted, offset, name, known, after_epoch=after_epoch)\n"
 """At the end of `_stretch_at`."""
 
 

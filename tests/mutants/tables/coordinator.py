@@ -143,7 +143,7 @@ MUTANTS = (
         (
             Change(
                 f"{COORDINATOR}:TransactionCoordinator.add_partitions",
-                "before.start_ms if ongoing else now_ms",
+                "min(before.start_ms, now_ms) if ongoing else now_ms",
                 "now_ms",
             ),
         ),

@@ -80,6 +80,9 @@ class OfOne:
     def committed_moved(self) -> None:
         """The log says it."""
 
+    def became_readable(self) -> None:
+        """Nobody reads it."""
+
 
 class Scene:
     def __init__(self, linger_ms: int) -> None:
