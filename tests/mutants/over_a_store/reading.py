@@ -32,7 +32,7 @@ def _passed_over(condition: str) -> str:
         f"        {STRETCH}"
         "    except LogDamaged as damaged:\n"
         f"        if {condition}:\n"
-        "            return await _stretch_at(store, log_id, damaged.next_offset, name, known)\n"
+        "            return await _stretch_at(store, log_id, damaged.next_offset, name, known, after_epoch)\n"
         "        raise\n"
     )
 
