@@ -146,7 +146,8 @@ class CuttingProxy:
     def _drop_all(self) -> None:
         for writer in list(self._writers):
             sock = writer.get_extra_info("socket")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            with contextlib.suppress(OSError):  # It was lost in this turn.
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
             writer.transport.abort()
         self._writers.clear()
 
