@@ -171,7 +171,7 @@ class BesideOthers:
         services.topics.to_open.on_opened.append(opened)
         services.topics.led.on_given_up.append(given_up)
         self.life.commits.on_lost = services.topics.led.lost
-        services.transactions.confirm = self.life.owns
+        services.topics.led.confirm = services.transactions.confirm = self.life.owns
         self.followed = self._follow(services.topics)
 
     async def die(self) -> None:

@@ -1,7 +1,7 @@
 """A batch whose sequences were written before: the same one again, or another one that was given them?
 
 A client repeats a batch for as long as it waits for the answer, and ends no transaction meanwhile. Kafka answers
-whatever has these sequences as it did the first time. librdkafka (2.16, not the first) gives them out anew: it aborts
+whatever has these sequences as it did the first time. librdkafka (seen with 2.16.1) gives them out anew: it aborts
 while a batch waits to be sent again, whose records are in the log already, drops it, and stays with its epoch. The next
 transaction's first batch has as many records, is answered with the offset of the aborted ones, and lost, and what it
 was in is committed without it. Since KIP-890 (Produce 12) each transaction has an epoch, and this cannot be.

@@ -4,7 +4,7 @@ or an epoch, and moving the beginning.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol
 
 from broker.api.catalogue import handles
@@ -237,7 +237,7 @@ async def delete_records(
     if deleted:
         await services.checkpoints.write()
     for partition, result in deleted:
-        await _until_written(partition, result)
+        await _until_written(partition, result, services.topics.led.confirm)
         await time_slice.give_way()
     return DeleteRecordsResponse(topics=topics)
 
@@ -263,10 +263,15 @@ async def _until_committed(
     return {place: error for place, error in zip(waits, ended, strict=True) if error is not None}
 
 
-async def _until_written(partition: Partition, result: DeleteRecordsPartitionResult) -> None:
-    """Until whoever takes the partition over begins it there, too. One that is another's by now has deleted nothing."""
+async def _until_written(
+    partition: Partition, result: DeleteRecordsPartitionResult, confirm: Callable[[Partition], Awaitable[bool]] | None
+) -> None:
+    """Until whoever takes the partition over begins it there, too. One that is another's by now has deleted nothing:
+    the commit is refused, and where there is none, the store is asked (`confirm`)."""
     start_offset, log = result.low_watermark, partition.log
     if log.written_start >= start_offset:
+        if confirm is not None and not await confirm(partition):
+            result.error_code, result.low_watermark = ErrorCode.NOT_LEADER_OR_FOLLOWER, LOW_WATERMARK_UNKNOWN
         return
     moved = asyncio.Event()
     partition.watch(moved.set)
@@ -276,7 +281,7 @@ async def _until_written(partition: Partition, result: DeleteRecordsPartitionRes
             await moved.wait()
     finally:
         partition.unwatch(moved.set)
-    if log.written_start < start_offset:
+    if partition.discarded:  # A log does not know whether its last commit was refused: who gives it up does.
         result.error_code, result.low_watermark = partition.gone, LOW_WATERMARK_UNKNOWN
 
 

@@ -9,7 +9,7 @@ Rule 2. Who finds out from the store that a log is another's, by a claim or a co
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
 from broker.coordination.across_nodes.nodes import Nodes, SharedNodes
@@ -49,6 +49,9 @@ class LedPartitions:
         self._to_come: deque[tuple[bytes, int]] = deque()
         """What opens in the background, in order: what requests wait for is opened between them."""
         self._openers = 0
+        self.confirm: Callable[[Partition], Awaitable[bool]] | None = None
+        """Where others may lead a partition by now: whether nobody does. It is asked before an answer goes out with
+        which nothing is committed."""
         self.on_given_up: list[Callable[[Topic, int], None]] = []
         """Each is called for each partition that is not open here any more, or was damaged."""
         to_open.on_lost = self._refused

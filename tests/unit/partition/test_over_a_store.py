@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from broker.api.handlers.offsets import _until_written
+from broker.partitions.partition import Partition
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import DeleteRecordsPartitionResult
 from storage.memory_log import MemoryLog
@@ -116,31 +117,80 @@ def test_whatever_was_done_before_it_is_taken_over(seed: int) -> None:
     both.check()
 
 
-@pytest.mark.parametrize("lost", [False, True])
-def test_a_deletion_is_answered_when_the_next_owner_knows_of_it(lost: bool) -> None:
-    """Otherwise a node that dies takes it with it, and records that were deleted are there again."""
+class Deletion:
+    """A DeleteRecords up to offset 1 of a partition with a transaction, whose commit is under way."""
 
-    async def story() -> DeleteRecordsPartitionResult:
-        both = TakenOver()
-        both.write(0)
-        both.end(0, commit=True)
-        both.commit()
-        partition = both.over_a_store.partition
-        result = DeleteRecordsPartitionResult(partition_index=0, low_watermark=partition.delete_records(1))
-        answered = asyncio.ensure_future(_until_written(partition, result))
+    def __init__(self) -> None:
+        self.both = TakenOver()
+        self.both.write(0)
+        self.both.end(0, commit=True)
+        self.both.commit()
+        self.partition = self.both.over_a_store.partition
+        self.result = DeleteRecordsPartitionResult(partition_index=0, low_watermark=self.partition.delete_records(1))
+        self.answered = asyncio.ensure_future(_until_written(self.partition, self.result, None))
+
+    @property
+    def told(self) -> tuple[int, int]:
+        return self.result.error_code, self.result.low_watermark
+
+    async def is_waited_for(self) -> None:
         for _ in range(5):
             await asyncio.sleep(0)
-        assert not answered.done() and partition.log.written_start == 0
-        if lost:
-            partition.discard()
-        else:
-            both.owner.commit()
-            partition.became_readable()
-        await answered
-        assert not partition._visibility.is_watched
-        assert at_once(both.store.claim(both.owner.who, TOPIC, 0, FIRST_EPOCH)).start_offset == (0 if lost else 1)
-        return result
+        assert not self.answered.done() and self.partition.log.written_start == 0
 
-    result = asyncio.run(story())
-    expected = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1) if lost else (ErrorCode.NONE, 1)
-    assert (result.error_code, result.low_watermark) == expected
+    def start_in_the_store(self) -> int:
+        return at_once(self.both.store.claim(self.both.owner.who, TOPIC, 0, FIRST_EPOCH)).start_offset
+
+
+def test_a_deletion_is_answered_when_the_next_owner_knows_of_it() -> None:
+    """Otherwise a node that dies takes it with it, and records that were deleted are there again."""
+
+    async def story() -> None:
+        deletion = Deletion()
+        await deletion.is_waited_for()
+        deletion.both.owner.commit()
+        deletion.partition.became_readable()
+        await deletion.answered
+        assert (deletion.told, deletion.start_in_the_store()) == ((ErrorCode.NONE, 1), 1)
+        assert not deletion.partition._visibility.is_watched
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_deletion_of_a_partition_that_is_lost_is_none(refused: bool) -> None:
+    """Before its commit, or with it: the log has finished that, too."""
+
+    async def story() -> None:
+        deletion = Deletion()
+        await deletion.is_waited_for()
+        if refused:
+            flush = deletion.both.owner.log.begin_flush()
+            assert flush is not None
+            deletion.both.owner.log.finish_flush(flush)
+        deletion.partition.discard()
+        await deletion.answered
+        assert (deletion.told, deletion.start_in_the_store()) == ((ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1), 0)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("owns", "told"), [(True, (0, 1)), (False, (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1))])
+def test_where_nothing_is_deleted_the_store_says_whose_the_partition_is(owns: bool, told: tuple[int, int]) -> None:
+    """A node that was replaced knows an earlier end, and may begin there already."""
+
+    async def story() -> None:
+        deletion = Deletion()
+        await deletion.is_waited_for()
+        deletion.both.owner.commit()
+        deletion.partition.became_readable()
+        await deletion.answered
+
+        async def confirm(partition: Partition) -> bool:
+            assert partition is deletion.partition
+            return owns
+
+        await _until_written(deletion.partition, deletion.result, confirm)
+        assert deletion.told == told
+
+    asyncio.run(story())
