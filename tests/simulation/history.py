@@ -239,6 +239,9 @@ class History:
 
     ids_grow = True
     """Producer ids do. Where several nodes hand them out, each has its own."""
+    loses = False
+    """See `Plan`. Then no promise is kept for certain."""
+    record_bytes = 0
 
     def __init__(self) -> None:
         self.time = 0
@@ -256,6 +259,8 @@ class History:
         self.claims: list[Claim] = []
         self.trims: dict[Place, int] = {}
         """The highest offset ever requested by DeleteRecords."""
+        self.unknown_trims: dict[Place, int] = {}
+        """The highest offset of those that were not answered, or refused."""
         self.starts: dict[Place, list[int]] = {}
         """The results of requests for the earliest offset."""
         self.forgotten: set[str] = set()
@@ -272,9 +277,6 @@ class History:
         self.losses: list[int] = []
         """When what was not synced could be lost: the power was cut, or the disk had failed."""
         self.commits: dict[tuple[str, str, int], Commit] = {}
-        self.loses = False
-        """See `Plan`. Then no promise is kept for certain."""
-        self.record_bytes = 0
         self.forgets_producers_ms: int | None = None
         self.forgets_offsets = False
         """See `Plan`; these three."""

@@ -8,7 +8,8 @@ from protocol.messages.configs import (
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
 from tests.simulation.clients.session import Session
-from tests.simulation.clients.sharer import GROUP, LOCK_MS, MOST_DELIVERIES, SESSION_MS, Sharer
+from tests.simulation.clients.share_session import GROUP
+from tests.simulation.clients.sharer import LOCK_MS, MOST_DELIVERIES, SESSION_MS, Sharer
 from tests.simulation.shape import Plan
 from tests.simulation.world import World
 

@@ -53,7 +53,8 @@ class LedPartitions:
         """Where others may lead a partition by now: whether nobody does. It is asked before an answer goes out with
         which nothing is committed."""
         self.on_given_up: list[Callable[[Topic, int], None]] = []
-        """Each is called for each partition that is not open here any more, or was damaged."""
+        """Each is called for each partition that is not open here any more, was damaged, or is not to be opened any
+        more: whoever waits for it looks again."""
         to_open.on_lost = self._refused
         if isinstance(nodes, SharedNodes):
             nodes.on_moved = self._moved
@@ -81,6 +82,8 @@ class LedPartitions:
                 self._lost.pop((topic.topic_id, index), None)
                 partitions.come(index)
                 self._to_come.append((topic.topic_id, index))
+            elif here is None:
+                self._tell(topic, index)
         for _ in range(min(len(self._to_come), self._to_open.at_a_time - self._openers)):
             self._openers += 1
             self._own(self._open())
@@ -110,6 +113,7 @@ class LedPartitions:
         self._lost[topic.topic_id, index] = epoch
         topic.partitions.leave(index)
         self._to_open.add(topic)
+        self._tell(topic, index)
 
     def lost(self, partition: Partition) -> None:
         """A commit of it was refused."""
@@ -119,6 +123,10 @@ class LedPartitions:
             self._lost[topic.topic_id, partition.index] = partition.leader_epoch
             self._give_up(topic, partition.index)
 
+    def _tell(self, topic: Topic, index: int) -> None:
+        for follower in self.on_given_up:
+            follower(topic, index)
+
     def _give_up(self, topic: Topic, index: int) -> None:
         partition = topic.partitions.leave(index)
         self._to_open.add(topic)
@@ -126,8 +134,7 @@ class LedPartitions:
             return
         partition.gone = ErrorCode.NOT_LEADER_OR_FOLLOWER
         partition.discarded = True
-        for follower in self.on_given_up:
-            follower(topic, index)
+        self._tell(topic, index)
         if partition.offline is None:
             partition.discard()
             self._own(self._release(partition))

@@ -15,14 +15,13 @@ from broker.coordination.topics import TopicDirectory
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.groups.share.answers import Errand
 from coordinator.machine import Outcome, Ticket
-from coordinator.share_state.answers import Verdict
+from coordinator.share_state.answers import Summary, Verdict
 from coordinator.share_state.kept import ShareKey
 from coordinator.share_state.port import NO_START_OFFSET
 from protocol.errors import ErrorCode
 from protocol.internal_topics import SHARE_GROUP_STATE
 
 AT_ONCE = 64
-LARGEST_EPOCH = 0x7FFFFFFF
 
 Partition = tuple[bytes, int]
 
@@ -57,14 +56,10 @@ class ShareErrands:
         return verdicts
 
     async def _initialize(self, errand: Errand, start_offsets: Mapping[Partition, int]) -> dict[Partition, Verdict]:
-        async def initialize(one: Partition) -> Verdict:
-            key, start = ShareKey(errand.group_id, *one), start_offsets.get(one, NO_START_OFFSET)
-            verdict = await self._share_state.initialize(key, state_epoch=errand.state_epoch, start_offset=start)
-            if verdict.error is ErrorCode.FENCED_STATE_EPOCH:
-                verdict = await self._initialize_past(key, start)
-            return verdict
-
-        verdicts = await self._each(errand, initialize)
+        verdicts = await self._kept(errand, start_offsets)
+        fenced = [one for one, verdict in verdicts.items() if verdict.error is ErrorCode.FENCED_STATE_EPOCH]
+        if fenced:
+            verdicts.update(await self._initialize_past(errand.group_id, fenced, start_offsets))
         kept: dict[bytes, frozenset[int]] = {}
         for (topic_id, partition), verdict in verdicts.items():
             if verdict.error is ErrorCode.NONE:
@@ -78,14 +73,31 @@ class ShareErrands:
             await self._groups.ask(errand.group_id, answered)
         return verdicts
 
-    async def _initialize_past(self, key: ShareKey, start_offset: int) -> Verdict:
-        """What is kept is of a later epoch than the group's, for a power cut took the end of the group's log: without
-        this the group would have nothing of the partition until its epoch has come that far."""
-        kept = await self._share_state.summarize(key)
-        if isinstance(kept, Verdict):
-            return kept
-        epoch = min(kept.state_epoch + 1, LARGEST_EPOCH)
-        return await self._share_state.initialize(key, state_epoch=epoch, start_offset=start_offset)
+    async def _kept(self, errand: Errand, start_offsets: Mapping[Partition, int]) -> dict[Partition, Verdict]:
+        async def initialize(one: Partition) -> Verdict:
+            key, start = ShareKey(errand.group_id, *one), start_offsets.get(one, NO_START_OFFSET)
+            return await self._share_state.initialize(key, state_epoch=errand.state_epoch, start_offset=start)
+
+        return await self._each(errand, initialize)
+
+    async def _initialize_past(
+        self, group_id: str, fenced: Sequence[Partition], start_offsets: Mapping[Partition, int]
+    ) -> dict[Partition, Verdict]:
+        """What is kept is of a later epoch than the group's, where a power cut took the end of the group's log: without
+        this the group would have nothing of these partitions until its epoch has come that far. The group says first,
+        in its log, that its epoch is later still: what somebody else has begun with since, who coordinates the group by
+        now or has asked more than once, is left alone."""
+        kept = await asyncio.gather(*(self._share_state.summarize(ShareKey(group_id, *one)) for one in fenced))
+        epochs = {one: told.state_epoch for one, told in zip(fenced, kept, strict=True) if isinstance(told, Summary)}
+
+        def pass_by(machine: GroupCoordinator, ticket: Ticket[Errand | None], now_ms: int) -> Outcome[Errand | None]:
+            return machine.share_administration.pass_by(group_id, epochs, ticket, now_ms)
+
+        try:
+            errand = await self._groups.ask(group_id, pass_by)
+        except CoordinatorError:
+            return {}
+        return {} if errand is None else await self._kept(errand, start_offsets)
 
     async def _forget(self, errand: Errand) -> dict[Partition, Verdict]:
         verdicts = {}

@@ -2,14 +2,14 @@
 members, and in two steps, for the share coordinator is asked in between.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from coordinator.groups.assignors.subject import Assignment
 from coordinator.groups.consumer.refusal import Refusal
 from coordinator.groups.consumer.topics import GroupTopics
 from coordinator.groups.share.answers import Errand, Prepared
 from coordinator.groups.share.group import ShareGroup, ShareGroupState
-from coordinator.groups.share.log_entries import share_group_tombstones
+from coordinator.groups.share.log_entries import group_epoch, share_group_tombstones
 from coordinator.groups.share.log_reading import ShareGroups
 from coordinator.groups.share.partitions import Shared
 from coordinator.groups.share.protocol import ShareProtocol, growth_of
@@ -18,6 +18,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.share.groups import DescribedShareGroup
 
 NOT_EMPTY = "The group is not empty."
+LARGEST_EPOCH = 0x7FFFFFFF
 
 
 class ShareAdministration:
@@ -40,7 +41,7 @@ class ShareAdministration:
         errand = Errand(group_id, group.epoch, partitions)
         if not any(partitions.values()):
             return Outcome(answers=[(ticket, Prepared(errand=errand))])
-        self._protocol.asked(group_id, now_ms)
+        self._protocol.asked(errand, now_ms)
         records = [Shared.of(group).begun(partitions, self._topics).record(group_id)]
         return Outcome(records, answers=[(ticket, Prepared(errand=errand))], reason=f"offsets of {group_id} are set")
 
@@ -92,6 +93,25 @@ class ShareAdministration:
         """The share coordinator keeps these of the partitions that it was asked to keep."""
         records = self._protocol.answered(errand, kept)
         return Outcome(records, answers=[(ticket, True)], reason=f"{errand.group_id}: partitions are initialised")
+
+    def pass_by(
+        self, group_id: str, kept: Mapping[tuple[bytes, int], int], ticket: Ticket[Errand | None], now_ms: int
+    ) -> Outcome[Errand | None]:
+        """Partitions that the group still waits for are kept with an epoch that it never had: its epoch becomes a later
+        one, with which they are to be initialised. None where that is not so: who has begun with them since is of this
+        group, and may have been answered."""
+        group = self._protocol.find(group_id)
+        waits_for = {} if group is None else group.initializing
+        later: dict[bytes, frozenset[int]] = {}
+        for (topic_id, partition), epoch in kept.items():
+            topic = waits_for.get(topic_id)
+            if group is not None and topic is not None and partition in topic.partitions and epoch > group.epoch:
+                later[topic_id] = later.get(topic_id, frozenset()) | {partition}
+        if group is None or not later:
+            return Outcome(answers=[(ticket, None)])
+        epoch = min(1 + max(kept[topic_id, one] for topic_id, of in later.items() for one in of), LARGEST_EPOCH)
+        records = [group_epoch(group_id, epoch, group.metadata_hash)]
+        return Outcome(records, answers=[(ticket, Errand(group_id, epoch, later))], reason=f"{group_id}: epoch {epoch}")
 
     def list_groups(
         self, states: frozenset[ShareGroupState], ticket: Ticket[list[tuple[str, ShareGroupState]]], now_ms: int

@@ -29,6 +29,7 @@ from coordinator.groups.share.log_reading import ShareGroups
 from coordinator.groups.share.member import JOINING_EPOCH, LEAVING_EPOCH, ShareMember
 from coordinator.groups.share.partitions import Shared
 from coordinator.groups.share.settings import ShareGroupSettings
+from coordinator.groups.share.under_way import UnderWay
 from coordinator.machine import AnyOutcome, OperationRefused, Outcome, Record, Ticket
 from protocol.errors import ErrorCode
 from protocol.messages.share.groups import DescribedShareGroup, ShareGroupHeartbeatResponse
@@ -71,6 +72,7 @@ class ShareProtocol:
         """Group → (revision of the topics that it has looked at, epoch of the group then)."""
         self._retries: dict[str, int] = {}
         """Group → when it looks again for partitions to initialise. Without an entry it has asked for none yet."""
+        self._under_way = UnderWay()
         self.forgetting: set[str] = set()
         """Groups for which the share coordinator is being asked to forget partitions. Nothing is initialised then."""
 
@@ -109,6 +111,7 @@ class ShareProtocol:
             if group is None:
                 self._seen.pop(group_id, None)
                 self._retries.pop(group_id, None)
+                self._under_way.forget(group_id)
             if group is None or member_id not in group.members:
                 self._deadlines.clear(DeadlineKey(DeadlineKind.SHARE_SESSION, group_id, member_id))
         self._groups.gone.clear()
@@ -253,7 +256,8 @@ class ShareProtocol:
         self, group: ShareGroup, epoch: int, names: list[str], records: list[Record], now_ms: int
     ) -> Errand | None:
         """Partitions that are to be initialised. What was asked for in an earlier life of this machine, and never
-        heard of, is asked for at once."""
+        heard of, is asked for at once. Each errand has an epoch that no other had: one that is late, or is of who
+        coordinated the group before, finds a later one and changes nothing."""
         group_id, retry_ms = group.group_id, self._settings.initialize_retry_interval_ms
         due_ms = self._retries.get(group_id)
         waits = due_ms is None or now_ms < due_ms <= now_ms + retry_ms  # else the clock was set back
@@ -274,24 +278,30 @@ class ShareProtocol:
         else:
             self._seen[group_id] = (self._topics.revision, epoch)
         if wanted:
-            self.asked(group_id, now_ms)
+            if epoch == group.epoch:
+                epoch += 1
+                records.append(group_epoch(group_id, epoch, group.metadata_hash))
         elif not shared.initializing:
             self._retries.pop(group_id, None)
-        return Errand(group_id, epoch, wanted) if wanted else None
+        return self.asked(Errand(group_id, epoch, wanted), now_ms) if wanted else None
 
-    def asked(self, group_id: str, now_ms: int) -> None:
+    def asked(self, errand: Errand, now_ms: int) -> Errand:
         """The share coordinator is being asked to keep partitions for the group."""
-        self._retries[group_id] = now_ms + self._settings.initialize_retry_interval_ms
+        self._retries[errand.group_id] = now_ms + self._settings.initialize_retry_interval_ms
+        self._under_way.begin(errand)
+        return errand
 
     def answered(self, errand: Errand, kept: Assignment) -> list[Record]:
-        """The share coordinator has answered, and keeps these of the partitions that it was asked for."""
-        group = self.find(errand.group_id)
+        """The share coordinator has answered, and keeps these of the partitions that it was asked for. What it was
+        asked for again meanwhile waits for that."""
+        asked, group = self._under_way.end(errand), self.find(errand.group_id)
         if group is None:
             return []
-        failed = {topic_id: of - kept.get(topic_id, frozenset()) for topic_id, of in errand.partitions.items()}
+        made = {topic_id: found for topic_id, of in asked.items() if (found := of & kept.get(topic_id, frozenset()))}
+        failed = {topic_id: of - made.get(topic_id, frozenset()) for topic_id, of in asked.items()}
         if any(failed.values()):
             self._seen.pop(errand.group_id, None)
-        after = Shared.of(group).done(kept).given_up(failed)
+        after = Shared.of(group).done(made).given_up(failed)
         return [] if after == Shared.of(group) else [after.record(errand.group_id)]
 
     # -- administration --------------------------------------------------------------------------------------

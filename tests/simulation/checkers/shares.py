@@ -6,6 +6,8 @@ from broker.partitions.share.states import AcknowledgeType
 from tests.simulation.history import Handing, History, Place, Saying
 
 SETTLING = (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT)
+ENDING = (*SETTLING, AcknowledgeType.GAP)
+"""What is no record is done with, too."""
 TOPIC = "a"
 
 
@@ -35,11 +37,11 @@ def held_at_once(history: History) -> Iterator[str]:
             handed.setdefault((handing.place, offset), []).append(handing)
     settled: dict[tuple[Place, int], Saying] = {}
     for one in history.sayings:  # in the order in which they were sent
-        if one.kept_at is None and (one.kind not in SETTLING or one.refused):
+        if one.kept_at is None and (one.kind not in ENDING or one.refused):
             continue
         mine, where = one.handing, (one.handing.place, one.offset)
         before = settled.get(where)
-        if one.kind in SETTLING:
+        if one.kind in ENDING:
             settled.setdefault(where, one)
         if one.kept_at is None or (before is not None and before.handing is not mine):
             continue
@@ -57,7 +59,8 @@ def lost(history: History) -> Iterator[str]:
     for place, final in history.final.items():
         if place[0] != TOPIC:
             continue
-        start = history.told_start(place)
+        # A leader that had begun to delete, and died before that was written down, hands out nothing before there.
+        start = max(history.told_start(place), history.unknown_trims.get(place, 0))
         shown = final.committed if history.shares == "committed" else final.everything
         for offset, number in shown:
             if offset >= max(start, final.log_start_offset) and (place, offset) not in settled:

@@ -1,6 +1,7 @@
 """An administrator: trims logs, changes settings, deletes topics and makes them again under the same name."""
 
 import asyncio
+import sys
 from random import Random
 
 from protocol.errors import ErrorCode
@@ -82,10 +83,14 @@ class Admin:
             ],
             timeout_ms=1000,
         )
+        unknown = self._world.history.unknown_trims
+        before = unknown.get(place, 0)
+        unknown[place] = max(before, sys.maxsize if offset < 0 else offset)
         answer = (await self._session.ask(request, 2)).topics[0].partitions[0]
         self._world.history.note("trimmed", place, offset, answer.error_code, answer.low_watermark)
         if not answer.error_code:
             self._world.hit("admin.trimmed")
+            unknown[place] = before
             self._world.history.trims[place] = max(answer.low_watermark, self._world.history.trims.get(place, 0))
 
     async def configs(self) -> None:

@@ -49,17 +49,18 @@ class Session:
         again: float = 0.0,
         repeated: Callable[[bool], None] = lambda sent: None,
         promised: Promised | None = None,
+        node: int = 0,
     ) -> "asyncio.Future[Any]":
         """Send; the answer can be awaited with `finish`. Raises `NoAnswer` where there is no connection. `repeated` is
         called with True when the network delivers the request once more, and with False when that is over. With
-        `promised` it may be sent twice at once."""
+        `promised` it may be sent twice at once. `node`: to that one, whoever it should go to."""
         self.world.operations += 1
         try:
             if self._router is None:
                 connection = await self._connected()
                 answer = connection.ask(request, version)
             else:
-                parts = await self._router.parts(request)
+                parts = [(node, request)] if node else await self._router.parts(request)
                 if len(parts) > 1:
                     return await self._joined(self._router, parts, version)
                 ((node, request),) = parts
@@ -88,6 +89,13 @@ class Session:
     def read_near(self, place: Place) -> int:
         """Which node was asked that may read there for the leader; 0: the leader was."""
         return 0 if self._router is None else self._router.asked_near.get(place, 0)
+
+    async def leader(self, place: Place) -> int:
+        """The node that leads a partition, as far as is known; 0 where there is but one. Raises `NoAnswer`."""
+        try:
+            return 0 if self._router is None else await self._router.leader(place)
+        except (ConnectionLost, OSError) as error:
+            raise NoAnswer(str(error)) from error
 
     @property
     def is_connected(self) -> bool:
@@ -153,9 +161,12 @@ class Session:
         again: float = 0.0,
         patience_s: float = PATIENCE_S,
         promised: Promised | None = None,
+        node: int = 0,
     ) -> Any:
         """Send and wait. Raises `NoAnswer`."""
-        return await self.finish(await self.begin(request, version, again=again, promised=promised), patience_s)
+        return await self.finish(
+            await self.begin(request, version, again=again, promised=promised, node=node), patience_s
+        )
 
     async def insist(self, request: object, version: int) -> Any:
         """Send until there is a response, whatever it says. For requests that may be repeated at will."""

@@ -39,7 +39,7 @@ def draw_several(seed: int, nodes: int) -> Plan:
         duration_s=duration_s,
         internal_partitions=random.choice((1, 2, 3, 5)),
         partitions=max(plan.partitions, random.choice((1, 2, 3))),
-        clients=tuple(_later(random, _with_chores(one), duration_s) for one in plan.clients if one.kind != "sharer"),
+        clients=tuple(_later(random, _with_chores(one), duration_s) for one in plan.clients),
         faults=tuple(sorted(faults, key=lambda one: one.at_s)),
         silence=None,
     )

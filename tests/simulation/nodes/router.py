@@ -78,7 +78,7 @@ class Router:
             return await self._fetched_from(request)
         places = list(_places(request))
         if places:
-            return [(await self._leader(places[0]), request)]
+            return [(await self.leader(places[0]), request)]
         kind, key = _key(request)
         return [(await self._coordinator(kind, key) if key else self._any, request)]
 
@@ -91,7 +91,7 @@ class Router:
             of_topic: dict[int, list[Any]] = {}
             for one in topic.partitions:
                 place = topic.topic, one.partition
-                node = self._near.get(place) or await self._leader(place)
+                node = self._near.get(place) or await self.leader(place)
                 if self._has_racks:
                     self.asked_near[place] = node
                 of_topic.setdefault(node, []).append(one)
@@ -109,7 +109,8 @@ class Router:
 
     # -- looking for nodes -----------------------------------------------------------------------------------
 
-    async def _leader(self, place: Place) -> int:
+    async def leader(self, place: Place) -> int:
+        """Who leads it, as far as is known. Raises `ConnectionLost`, `OSError`."""
         if place not in self._leaders:
             answer = await self._ask_any(MetadataRequest(topics=[MetadataRequestTopic(name=place[0])]), 12)
             for one in answer.topics[0].partitions:

@@ -107,6 +107,26 @@ def test_a_partition_that_moves_is_given_up_and_comes_back_under_a_later_epoch()
     asyncio.run(story())
 
 
+def test_who_waits_for_what_is_not_to_be_opened_any_more_is_told() -> None:
+    """A node that waited for the coordinators of all that it led would wait for ever."""
+
+    async def story() -> None:
+        world = World()
+        world.gate.clear()
+        await world.assign({0: (ME, 4)})
+        assert world.here() == {} and world.given_up == []
+        await world.assign({0: (OTHER, 6)})
+        assert world.given_up == [0]
+        await world.assign({0: (ME, 7)})
+        on_lost: Any = world.to_open.on_lost
+        on_lost(world.topic, 0, 7)
+        assert world.given_up == [0, 0]
+        world.gate.set()
+        await turns()
+
+    asyncio.run(story())
+
+
 def test_a_later_epoch_of_the_same_node_opens_anew() -> None:
     """Somebody else may have written in between."""
 

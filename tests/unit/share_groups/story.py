@@ -110,6 +110,15 @@ class ShareStory(Story):
         gone = errand.partitions.keys() - {topic_id(name) for name in failed}
         self.ask(lambda machine, ticket, now: machine.share_administration.forgotten(errand, gone, ticket, now))
 
+    def pass_by(self, kept: Mapping[tuple[str, int], int], group: str = GROUP) -> Errand | None:
+        """The share coordinator keeps these partitions with these epochs, and refuses an errand that has an earlier."""
+        epochs = {(topic_id(name), index): epoch for (name, index), epoch in kept.items()}
+
+        def passed(machine: GroupCoordinator, ticket: Any, now: int) -> Any:
+            return machine.share_administration.pass_by(group, epochs, ticket, now)
+
+        return cast(Errand | None, self.ask(passed))
+
     def delete(self, group: str = GROUP) -> ErrorCode | None:
         return cast(Any, self.ask(lambda machine, ticket, now: machine.delete_group(group, ticket, now)))
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from broker.coordination.coordinators import CoordinatorError
-from broker.coordination.share_groups.errands import AT_ONCE, LARGEST_EPOCH, ShareErrands
+from broker.coordination.share_groups.errands import AT_ONCE, ShareErrands
 from coordinator.groups.share.answers import Errand
 from coordinator.share_state.answers import DONE, UNKNOWN_PARTITION, Summary, Verdict
 from coordinator.share_state.kept import ShareKey
@@ -33,6 +33,7 @@ class World:
         self.has_topic = True
         self.topic_refusal: ErrorCode | None = None
         self.group_refusal: ErrorCode | None = None
+        self.passed: Errand | None = None
         self.opened: list[str] = []
         self.under_way = self.most_under_way = 0
         self.gate: asyncio.Event | None = None
@@ -84,11 +85,17 @@ class World:
 
     # -- the group coordinator
 
-    async def ask(self, group_id: str, operation: Callable[[Any, Any, int], Any]) -> None:
+    async def ask(self, group_id: str, operation: Callable[[Any, Any, int], Any]) -> Any:
         assert group_id == "g"
-        operation(SimpleNamespace(share_administration=self), None, 0)
+        answer = operation(SimpleNamespace(share_administration=self), None, 0)
         if self.group_refusal is not None:
             raise CoordinatorError(self.group_refusal)
+        return answer
+
+    def pass_by(self, group_id: str, kept: Mapping[Any, int], ticket: object, now_ms: int) -> Errand | None:
+        assert group_id == "g"
+        self.heard.append(("past", dict(kept)))
+        return self.passed
 
     def answered(self, errand: Errand, kept: Mapping[bytes, frozenset[int]], ticket: object, now_ms: int) -> None:
         self.heard.append(("kept", errand, dict(kept)))
@@ -131,29 +138,37 @@ def test_what_nobody_waits_for_is_begun_where_its_leader_chooses() -> None:
     told(story)
 
 
-@pytest.mark.parametrize(
-    ("kept_epoch", "state_epoch"), [(8, 9), (LARGEST_EPOCH - 1, LARGEST_EPOCH), (LARGEST_EPOCH, LARGEST_EPOCH)]
-)
-def test_what_is_kept_of_a_later_epoch_is_passed(kept_epoch: int, state_epoch: int) -> None:
+def test_what_is_kept_of_a_later_epoch_is_passed() -> None:
     async def story(world: World) -> None:
-        errand = Errand("g", 7, {T: frozenset({1})})
-        world.answers = {(T, 1): [FENCED, Summary(kept_epoch, 4, 10, -1), DONE]}
-        assert await world.errands.initialize(errand, {(T, 1): 20}) == {(T, 1): DONE}
-        assert world.asked == [
-            ("initialize", T, 1, 7, 20),
-            ("summarize", T, 1),
-            ("initialize", T, 1, state_epoch, 20),
-        ]
-        assert world.heard == [("kept", errand, {T: frozenset({1})})]
+        errand = Errand("g", 7, {T: frozenset({0, 1})})
+        world.answers = {(T, 1): [FENCED, Summary(8, 4, 10, -1), DONE]}
+        world.passed = Errand("g", 9, {T: frozenset({1})})
+        assert await world.errands.initialize(errand, {(T, 1): 20}) == {(T, 0): DONE, (T, 1): DONE}
+        assert world.asked[2:] == [("summarize", T, 1), ("initialize", T, 1, 9, 20)]
+        assert world.heard == [("past", {(T, 1): 8}), ("kept", errand, {T: frozenset({0, 1})})]
 
     told(story)
 
 
-def test_where_it_cannot_be_said_what_is_kept_that_is_the_answer() -> None:
+@pytest.mark.parametrize("refusal", [None, ErrorCode.NOT_COORDINATOR])
+def test_what_the_group_does_not_pass_stays_as_it_is_kept(refusal: ErrorCode | None) -> None:
+    """A later errand has begun with it, or another coordinator has."""
+
+    async def story(world: World) -> None:
+        world.answers = {(T, 1): [FENCED, Summary(8, 4, 10, -1)]}
+        world.group_refusal = refusal
+        assert await world.errands.initialize(Errand("g", 7, {T: frozenset({1})}), {}) == {(T, 1): FENCED}
+        assert [what for what, *_ in world.asked] == ["initialize", "summarize"]
+
+    told(story)
+
+
+def test_where_it_cannot_be_said_what_is_kept_nothing_is_passed() -> None:
     async def story(world: World) -> None:
         world.answers = {(T, 1): [FENCED, REFUSED]}
         verdicts = await world.errands.initialize(ERRAND, {})
-        assert verdicts == {(U, 3): DONE, (T, 0): DONE, (T, 1): REFUSED, (T, 2): DONE}
+        assert verdicts == {(U, 3): DONE, (T, 0): DONE, (T, 1): FENCED, (T, 2): DONE}
+        assert world.heard[0] == ("past", {})
 
     told(story)
 

@@ -2,7 +2,10 @@
 
 from typing import cast
 
-from coordinator.groups.share.answers import wanted_share_states
+import pytest
+
+from coordinator.groups.share.administration import LARGEST_EPOCH
+from coordinator.groups.share.answers import Errand, wanted_share_states
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, JoinGroupResponse
 from tests.unit.consumer_groups.story import topic_id
@@ -134,3 +137,25 @@ def test_groups_are_listed_by_state_and_type() -> None:
     assert listed(["stable"], []) == [GROUP]
     assert listed(["Empty"], ["share"]) == ["other"]
     assert listed([], ["consumer"]) == []
+
+
+@pytest.mark.parametrize(
+    ("kept", "epoch"), [(3, 4), (8, 9), (LARGEST_EPOCH - 1, LARGEST_EPOCH), (LARGEST_EPOCH, LARGEST_EPOCH)]
+)
+def test_the_epoch_passes_what_is_kept_with_one_that_the_group_never_had(kept: int, epoch: int) -> None:
+    """The end of the group's log was lost, and what the share coordinator keeps was not."""
+    story = ShareStory(t=2, u=1)
+    story.say("m1", 0, "t", "u")
+    errand = story.pass_by({("t", 0): 2, ("t", 1): kept, ("u", 0): 1})
+    assert errand == Errand(GROUP, epoch, {topic_id("t"): frozenset({1})})
+    story.restart()
+    assert story.group_state() == ("Stable", epoch, 2), "it is in the log"
+
+
+def test_what_nobody_waits_for_is_not_passed() -> None:
+    """It is initialised by now, or was never to be: its members have read of it."""
+    story = ShareStory(t=1)
+    assert story.pass_by({("t", 0): 8}) is None, "there is no group"
+    epoch = story.come("m1", "t")
+    assert story.pass_by({("t", 0): 8, ("no", 0): 8}) is None
+    assert story.group_state() == ("Stable", epoch, epoch)

@@ -10,6 +10,7 @@ from coordinator.machine import Record
 from protocol.codec import versioned_key
 from protocol.errors import ErrorCode
 from tests.harness.group_settings import FixedGroupSettings
+from tests.unit.consumer_groups.story import topic_id
 from tests.unit.groups.story import GROUP
 from tests.unit.share_groups.story import ShareStory
 
@@ -143,6 +144,50 @@ def test_what_nobody_has_heard_of_is_asked_for_again_in_a_while_and_after_a_rest
 
 
 @pytest.mark.parametrize("restarts", [False, True])
+def test_each_time_it_is_asked_for_has_an_epoch_of_its_own(restarts: bool) -> None:
+    """What was asked for before, and comes late, finds a later one: it does not begin anew with what members read."""
+    story = ShareStory(t=1)
+    story.say("m1", 0, "t")
+    for _ in range(3):
+        if restarts:
+            story.restart()
+        story.time.advance(story.settings.share.initialize_retry_interval_ms)
+        story.say("m1", 2)
+    epochs = [one.state_epoch for one in story.errands]
+    assert epochs == sorted(set(epochs)) and len(epochs) == 4
+    assert epochs[-1] == story.shard.machine.shares.find(GROUP).epoch
+
+
+def test_only_who_was_asked_last_is_heard() -> None:
+    """Whoever was asked before is answered first, and members would read what the later one begins anew with."""
+    story = ShareStory(t=2)
+    t = topic_id("t")
+    story.say("m1", 0, "t")
+    story.time.advance(story.settings.share.initialize_retry_interval_ms)
+    story.topics.set("u", 1)
+    story.say("m1", 2, "t", "u")
+    first, second = story.errands
+    assert first.partitions == {t: frozenset({0, 1})} and second.partitions == {**first.partitions, topic_id("u"): {0}}
+    story.keep(first.partitions)
+    assert story.shared() == ({"t": [0, 1], "u": [0]}, {}, [])
+    story.keep({t: frozenset({1}), topic_id("u"): frozenset({0})})
+    assert story.shared() == ({}, {"t": [1], "u": [0]}, [])
+
+
+def test_a_later_errand_may_ask_for_less() -> None:
+    story = ShareStory(t=1)
+    story.say("m1", 0, "t")
+    story.topics.set("t", 2)
+    story.say("m1", 2)
+    first, second = story.errands
+    assert (first.partitions, second.partitions) == ({topic_id("t"): {0}}, {topic_id("t"): {1}})
+    story.keep(first.partitions)
+    assert story.shared() == ({"t": [1]}, {"t": [0]}, [])
+    story.keep(second.partitions)
+    assert story.shared() == ({}, {"t": [0, 1]}, [])
+
+
+@pytest.mark.parametrize("restarts", [False, True])
 def test_what_nobody_has_heard_of_is_asked_for_again_when_the_clock_was_set_back(restarts: bool) -> None:
     """It says of itself that it was asked for at a time that has not come yet."""
     story = ShareStory(t=1)
@@ -246,6 +291,5 @@ def test_the_topics_of_a_member_that_leaves_are_no_longer_those_of_the_group() -
 def test_no_more_is_initialised_than_was_asked_for() -> None:
     story = ShareStory(t=2)
     story.say("m1", 0, "t")
-    (topic_id,) = story.errands[0].partitions
-    story.keep({topic_id: frozenset(range(5)), b"o" * 16: frozenset({0})})
+    story.keep({topic_id("t"): frozenset(range(5)), b"o" * 16: frozenset({0})})
     assert story.shared() == ({}, {"t": [0, 1]}, [])
