@@ -18,6 +18,7 @@ from broker.process.logging import EventLog
 from broker.process.time_slice import TimeSlice
 from broker.upkeep.checkpoints import Checkpoints
 from protocol.errors import ErrorCode
+from protocol.internal_topics import INTERNAL_TOPICS
 from protocol.messages.offsets import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -206,8 +207,9 @@ async def delete_records(
     yet is waited for: a client whose acks=1 were answered may delete what it has written.
 
     The new beginning holds at once and is answered when it is written down: no restart brings records back (Kafka
-    writes it down with the next checkpoint). Compacted topics refuse (44). A partition that is named twice is answered
-    once, and its last offset holds, as in Kafka.
+    writes it down with the next checkpoint). Compacted topics refuse (44), and at every node those of coordinators, of
+    which only coordinators know what may go (17). A partition that is named twice is answered once, and its last offset
+    holds, as in Kafka.
     """
     requested = ((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
     await _wait_a_moment(services, requested)
@@ -252,7 +254,7 @@ async def _until_committed(
     for name, named in wanted.items():
         for index, one in named.items():
             partition = services.topics.partition(name, index)
-            if partition is not None and one.offset <= partition.end_offset:
+            if partition is not None and name not in INTERNAL_TOPICS and one.offset <= partition.end_offset:
                 wait = partition.committed(one.offset if one.offset >= 0 else partition.end_offset)
                 if wait is not None:
                     waits[name, index] = wait
@@ -293,6 +295,9 @@ def _delete(
     result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=LOW_WATERMARK_UNKNOWN)
     if partition is None:
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return result
+    if partition.topic in INTERNAL_TOPICS:
+        result.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
         return result
     if lost is not None:
         result.error_code = lost.code if isinstance(lost, PartitionError) else ErrorCode.KAFKA_STORAGE_ERROR
