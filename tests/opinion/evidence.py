@@ -37,13 +37,14 @@ class Bounds:
     _first_sent: list[int] = field(default_factory=list)
     _bases: list[int] = field(default_factory=list)
 
-    def close(self, log: PartitionLog, first_sent: list[int]) -> None:
-        """`first_sent`: of each batch of the log, when it was sent first."""
+    def close(self, log: PartitionLog, first_sent: list[int], *, behind: bool = False) -> None:
+        """`first_sent`: of each batch of the log, when it was sent first; `behind`: what shows where the log ends may
+        be old."""
         self.shown.sort()
         self._ticks = [one[0] for one in self.shown]
         lengths = accumulate((one[1] for one in self.shown), max)
         self._lengths = list(zip(lengths, accumulate((one[2] for one in self.shown), max), strict=True))
-        self.looked = max((one[3] for one in self.shown if one[2] == log.end), default=-1)
+        self.looked = max((one[3] for one in self.shown if one[2] == log.end and not behind), default=-1)
         self._bases = [*log.bases, log.end]
         self._first_sent = list(accumulate(first_sent, max))
 
@@ -161,7 +162,8 @@ def gather(trace: Trace, circumstances: Circumstances) -> Evidence:
     first_sent = _first_sent(evidence)
     for place, log in evidence.logs.items():
         bounds = evidence.bounds.setdefault(place, Bounds())
-        bounds.close(log, [first_sent.get((place, _key(log.batches[base])), -1) for base in log.bases])
+        sent = [first_sent.get((place, _key(log.batches[base])), -1) for base in log.bases]
+        bounds.close(log, sent, behind=circumstances.reads_behind)
     return evidence
 
 

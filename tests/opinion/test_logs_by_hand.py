@@ -13,6 +13,14 @@ from protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
+from protocol.messages.offsets import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+    DeleteRecordsTopicResult,
+)
 from protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -192,3 +200,18 @@ def test_a_marker_that_nobody_read_before_the_log_was_emptied_may_be_what_is_las
     look(trace, b"", 2, stable=2, start=2)
     look(trace, b"", 2, stable=2, start=2)
     assert judge(trace, Circumstances()) == []
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_who_reads_for_the_leader_does_not_show_where_the_log_ends(behind: bool) -> None:
+    trace = Trace()
+    wanted = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=-1)])
+    done = DeleteRecordsTopicResult(
+        name="t", partitions=[DeleteRecordsPartitionResult(partition_index=0, low_watermark=2)]
+    )
+    look(trace, log_of(data(0)), 1, stable=0)
+    deletion = trace.send("admin", DeleteRecordsRequest(topics=[wanted], timeout_ms=1000), 2)
+    trace.receive(deletion, DeleteRecordsResponse(topics=[done]))
+    look(trace, log_of(data(0)), 1, stable=0)
+    rules = {one.rule for one in judge(trace, Circumstances(reads_behind=behind))}
+    assert ("delete.start" in rules) is not behind

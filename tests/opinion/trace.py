@@ -84,6 +84,8 @@ class Circumstances:
     """Of a transaction."""
     offsets_partitions: int = 50
     """Of `__consumer_offsets`."""
+    reads_behind: bool = False
+    """Who reads for the leader may show less of the log than there is, and a high watermark that is behind."""
     settled: bool = False
     """The trace goes on until no transaction is open."""
 

@@ -28,6 +28,7 @@ MET_BY_NODES = (
     *(f"fault.{kind}" for kind in ("freeze", "no store", "no nodes", "clock", "drift", "failover", "slow store")),
     *(f"failover.{what}" for what in ("all-was-there", "lost", "lost-what-was-shown")),
     *(f"store.{what}" for what in ("slow", "upload-given-up")),
+    *(f"silence.{what}" for what in SILENT),
     *(f"nodes.{what}" for what in ("ousted", "stood-still", "ended-in-silence")),
     *(f"router.{what}" for what in ("elsewhere", "joined", "near")),
     "reader.read-near",

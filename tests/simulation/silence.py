@@ -4,10 +4,11 @@ the broker ends meanwhile, and nothing is forgotten before its time (I18, I33, I
 The broker comes back once with settings under which ages are reached in a minute or so. Some clients
 (`tests.simulation.clients.silent`) use something once more, are silent, and come back. Meanwhile the broker is asked
 what it remembers, by requests that make nothing younger. All ages are measured by its own clock, which is right by now.
+Of several nodes one ends, or all do, and what it led goes to others meanwhile.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
@@ -42,12 +43,14 @@ async def keep(world: World, broker: BrokerProcess, faults: Faults) -> None:
     await ending.wait_until_no_transaction_is_open(world, broker, session)
     await ending.read_offsets(world, session)  # some of them are about to be forgotten
     session.drop()
-    broker.clock.heal()
-    broker.settings.update(plan.settings)
+    _agree(broker.each())
+    for one in broker.each():
+        one.settings.update(plan.settings)
     await faults.finally_end(plan.first)
-    silence = Silence(world, broker.clock, faults.lives, broker.settings)
+    clock = broker.each()[0].clock
+    silence = Silence(world, clock, faults.lives, dict(plan.settings))
     expiration_ms = silence.setting("producer.id.expiration.ms")
-    world.history.silence = Forgetting(world.scheduler.now, expiration_ms, partial(age_of_producer_ms, broker.clock))
+    world.history.silence = Forgetting(world.scheduler.now, expiration_ms, partial(age_of_producer_ms, clock))
     random = Random(plan.seed)
     clients = [make(silence, Random(random.random())) for make in KINDS if random.random() < 0.75]
     for client in clients:
@@ -67,6 +70,15 @@ async def keep(world: World, broker: BrokerProcess, faults: Faults) -> None:
     for client in clients:
         await client.come_back()
         client.session.drop()
+
+
+def _agree(brokers: Sequence[BrokerProcess]) -> None:
+    """Somebody sets their clocks right, and those of several to the same time: one that is ahead stays so."""
+    for one in brokers:
+        one.clock.heal()
+    latest_ms = max(one.clock.now_ms() for one in brokers)
+    for one in brokers:
+        one.clock.step(latest_ms - one.clock.now_ms())
 
 
 def age_of_producer_ms(clock: WallClock, used_s: float, asked_s: float) -> int:

@@ -15,6 +15,10 @@ from tests.simulation.shape import FaultPlan
 from tests.simulation.world import World
 
 LOOK_S = 0.02
+ALL_END = 0.3
+"""How often all nodes end in a silence, and not one of them."""
+TAKEN_OVER_MS = 5_000
+"""So long after the end of a node somebody has taken over what it led, or given it back."""
 OUSTED = ("is over", "is another node's", "begins at")
 """What a node ends with whose place another has, or that was away for so long that it cannot follow any more."""
 
@@ -29,6 +33,8 @@ class OneNode:
         self.down_s = 0.1
         self.no_store_until_s = 0.0
         self.slow_store_until_s = 0.0
+        self.lives: list[tuple[bool, int]] = []
+        """Up to when what it led may have been opened anew; see `Faults`."""
         self._world = world
         self._ended = asyncio.Event()
         broker.on_end = self._has_ended
@@ -91,7 +97,11 @@ class OneNode:
             if not is_ousted:
                 history.violation(f"{self.broker.name} ended by itself: {failure!r}")
         self.serves = self.stopping = False
+        self._moves()
         self._ended.set()
+
+    def _moves(self) -> None:
+        self.lives.append((False, self.broker.clock.now_ms() + TAKEN_OVER_MS))
 
     async def start_for_ever(self) -> None:
         while True:
@@ -105,6 +115,7 @@ class OneNode:
                 self._world.history.serves.append(self._world.history.note("broker serves", self.broker.name))
                 self._world.hit("broker.restarted")
                 self.serves = True
+                self._moves()
             ended.cancel()
 
 
@@ -116,6 +127,10 @@ class NodeFaults:
         self._nodes = nodes
         self._store = store
         self._random = Random(f"standby {world.plan.seed}")
+        self._who_ends = Random(f"ends in silence {world.plan.seed}")
+        self.lives: list[tuple[bool, int]] = []
+        for node in nodes:
+            node.lives = self.lives
         store.on_silence = self._check_silence
         self._over = False
 
@@ -151,6 +166,21 @@ class NodeFaults:
                 node.die(0.1)
         await asyncio.sleep(0)
         await self.wait_until_serving()
+
+    async def end_in_silence(self, fault: FaultPlan) -> None:
+        """One node ends, or all do at once, and comes back; nobody waits for that."""
+        node = self._who_ends.choice(self._nodes)
+        if fault.kind == KILL and self._who_ends.random() < ALL_END:
+            for one in self._nodes:
+                one.die(fault.down_s)
+        elif fault.kind == KILL:
+            node.die(fault.down_s)
+        elif node.broker.alive and node.serves and not node.stopping:
+            node.down_s = fault.down_s
+            self._world.loop.create_task(node.stop())
+
+    def disarm(self) -> None:
+        """Nothing is about to strike."""
 
     def _check_silence(self, who: Incarnation) -> None:
         """Who was ended because nobody heard it knows that this may be, and answers nothing out of memory. That a

@@ -41,7 +41,6 @@ def draw_several(seed: int, nodes: int) -> Plan:
         partitions=max(plan.partitions, random.choice((1, 2, 3))),
         clients=tuple(_later(random, _with_chores(one), duration_s) for one in plan.clients),
         faults=tuple(sorted(faults, key=lambda one: one.at_s)),
-        silence=None,
     )
 
 

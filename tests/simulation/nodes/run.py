@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any, cast
@@ -11,7 +12,7 @@ from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.harness.environment import WallClock
 from tests.harness.loop import Scheduler
 from tests.harness.network import NetworkFaults
-from tests.simulation import ending, simulation
+from tests.simulation import ending, silence, simulation
 from tests.simulation.broker_process import PORT, BrokerProcess, listening_at
 from tests.simulation.clients.session import Session
 from tests.simulation.faults import Faults
@@ -61,6 +62,7 @@ def life_of(nodes: int, line: Line) -> Callable[[World, BrokerProcess], Coroutin
 
 async def _live(count: int, line: Line, world: World, first: BrokerProcess) -> None:
     world.history.ids_grow = False
+    world.history.circumstances = replace(world.history.circumstances, reads_behind=has_racks(world.plan.seed))
     now_ms, keeps_apart = lambda: int(world.scheduler.now * 1000), line.bucket is not None
     store = StoreWithStandby(now_ms, world.history.violation, keeps_apart=keeps_apart, hit=world.hit)
     nodes = _nodes(count, line, world, first, store)
@@ -84,7 +86,9 @@ async def _live(count: int, line: Line, world: World, first: BrokerProcess) -> N
             raise error
     world.history.losses.append(world.history.note("at rest"))
     await asyncio.sleep(AT_REST_S)
-    await ending.look(world, cast(BrokerProcess, Brokers(nodes)), cast(Faults, faults))
+    brokers, what_ends_them = cast(BrokerProcess, Brokers(nodes)), cast(Faults, faults)
+    await silence.keep(world, brokers, what_ends_them)
+    await ending.look(world, brokers, what_ends_them)
 
 
 async def _wait_until_led(world: World) -> None:
