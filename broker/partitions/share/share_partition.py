@@ -1,6 +1,7 @@
 """One share partition: its window, what is kept of it, and the locks of its members.
 
-What a member says is written by the persister before it counts; what was handed out is not written. Somebody else that
+What a member says is written by the persister before it counts; what was handed out is not written. Records that are
+being deleted are the group's until that is written, too: the next leader may find them there. Somebody else that
 serves it, a new state epoch, or a persister that cannot be reached ends it: `is_fenced`, and whoever asks for it next
 begins with what is kept.
 """
@@ -154,7 +155,7 @@ class SharePartition:
         """`share.auto.offset.reset`: where a group begins that has read nothing yet."""
         partition, settings = self.partition, self._settings()
         if settings.start_at is StartAt.EARLIEST:
-            return partition.log_start_offset
+            return partition.log.written_start
         if settings.start_at is StartAt.TIMESTAMP:
             since_ms = max(0, self._environment.wall_ms() - settings.back_ms)
             found = await run_steps(
@@ -200,7 +201,7 @@ class SharePartition:
         window, partition, settings = self._window, self.partition, self._settings()
         if window is None:
             return None
-        window.move_start(partition.log_start_offset)
+        window.move_start(partition.log.written_start)
         offset, committed = window.next_fetch_offset(), settings.read_committed
         if offset >= partition.visible_end(read_committed=committed):
             return None
@@ -233,7 +234,7 @@ class SharePartition:
 
     async def _acknowledge(self, window: Window, member_id: str, said: Sequence[Acknowledgement]) -> Verdict:
         settings = self._settings()
-        window.move_start(self.partition.log_start_offset)
+        window.move_start(self.partition.log.written_start)
         until_ms = self._environment.monotonic_ms() + settings.record_lock_duration_ms
         renewal = Renewal(until_ms if settings.renew_allowed else None)
         limit = settings.delivery_count_limit
@@ -253,7 +254,7 @@ class SharePartition:
     async def _give_back(self, is_given: Callable[[Run], bool], *, even_unwritten: bool = False) -> None:
         if self._window is None:
             return
-        self._window.move_start(self.partition.log_start_offset)
+        self._window.move_start(self.partition.log.written_start)
         staged = give_back(self._window, is_given, self._settings().delivery_count_limit)
         if staged:
             await self._write(self._window, staged, even_unwritten=even_unwritten)

@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -283,6 +284,24 @@ def test_what_the_log_has_let_go_is_nobodys(tmp_path: Any) -> None:
         assert await ada.say((4, 7, ACCEPT)) is ErrorCode.NONE
         node.append(1)
         assert await ada.fetch() == [(8, 8, 1)]
+
+    in_a_share_node(story, tmp_path)
+
+
+def test_what_is_being_deleted_is_the_groups_until_that_is_written(tmp_path: Any) -> None:
+    """Whoever leads the partition next may find it there: what was said of it counts, and nothing of it is skipped."""
+
+    async def story(node: ShareNode) -> None:
+        (ada,) = await begun(node, "ada")
+        node.append(4, 4)
+        assert await ada.fetch() == [(0, 7, 1)]
+        with mock.patch.object(type(node.partition.log), "written_start", 0, create=True):
+            node.partition.delete_records(4)
+            assert await ada.say((0, 1, ACCEPT), (2, 3, RELEASE)) is ErrorCode.NONE
+            assert kept(node)[2] == (RecordState.AVAILABLE, 1)
+            assert await ada.fetch() == []
+        assert await ada.say((4, 7, RELEASE)) is ErrorCode.NONE
+        assert await ada.fetch() == [(4, 7, 2)]
 
     in_a_share_node(story, tmp_path)
 
