@@ -17,6 +17,10 @@ from broker.partitions.followed_partition import FollowedPartition
 from broker.shared.commits import SharedCommits
 from broker.shared.ownership import Ownership
 from coordinator.cluster.topic_rules import METADATA_TOPIC_ID
+from coordinator.groups.share.administration import ShareAdministration
+from coordinator.groups.share.answers import Errand
+from coordinator.groups.share.under_way import UnderWay
+from coordinator.machine import Outcome
 from coordinator.transactions.states import TopicPartitions
 from protocol.errors import ErrorCode
 from storage.log import StorageFailed
@@ -131,6 +135,21 @@ def _nothing_is_known_of_what_was_aborted_near() -> Planted:
     return mock.patch.object(DerivedState, "follow", follow)
 
 
+def _every_answer_counts() -> Planted:
+    """Of a share coordinator that was asked more than once to keep a partition."""
+    return mock.patch.object(UnderWay, "end", lambda self, errand: errand.partitions)
+
+
+def _later_epochs_are_always_passed() -> Planted:
+    """Whoever has begun with a share partition since."""
+
+    def pass_by(self: ShareAdministration, group_id: str, kept: Any, ticket: Any, now_ms: int) -> Outcome[Any]:
+        later = {topic_id: frozenset(one for of, one in kept if of == topic_id) for topic_id, _ in kept}
+        return Outcome(answers=[(ticket, Errand(group_id, 1 + max(kept.values()), later))])
+
+    return mock.patch.object(ShareAdministration, "pass_by", pass_by)
+
+
 DEFECTS: dict[str, tuple[Callable[[], Planted], tuple[int, ...]]] = {
     "who is over commits": (_who_is_over_commits, (6, 17)),
     "what was refused by the store is acknowledged from memory": (_acknowledged_from_memory, (6, 7)),
@@ -143,6 +162,8 @@ DEFECTS: dict[str, tuple[Callable[[], Planted], tuple[int, ...]]] = {
         (700423, 500245),
     ),
     "what is undecided is shown near": (_what_is_undecided_is_shown_near, (3, 14)),
+    "every answer for a share partition counts": (_every_answer_counts, (400026, 400153)),
+    "a later epoch of a share partition is always passed": (_later_epochs_are_always_passed, (100096, 100049)),
     "near nothing is known of what was aborted": (_nothing_is_known_of_what_was_aborted_near, (14, 23, 28)),
 }
 """Each with seeds that have noticed it: with other timing, others do."""
