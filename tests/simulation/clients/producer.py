@@ -50,11 +50,22 @@ class Abortable(Exception):
     """The transaction can only be aborted."""
 
 
+GIVE_UP_S = 2.0
+"""How long a request of a transaction is tried, by who then aborts."""
+
+
 class TransactionalClient:
     """See the head of this file."""
 
     def __init__(
-        self, world: World, session: Session, random: Random, transactional_id: str, version: int, timeout_ms: int
+        self,
+        world: World,
+        session: Session,
+        random: Random,
+        transactional_id: str,
+        version: int,
+        timeout_ms: int,
+        give_up_s: float = GIVE_UP_S,
     ) -> None:
         self.world = world
         self.session = session
@@ -62,6 +73,7 @@ class TransactionalClient:
         self.transactional_id = transactional_id
         self.version = version
         self.timeout_ms = timeout_ms
+        self._give_up_s = give_up_s
         self.producer = (-1, -1)
         self.transaction: Transaction | None = None
         self._sequences: dict[Place, int] = {}
@@ -75,7 +87,7 @@ class TransactionalClient:
         known = version == 2 or world.history.forgets_producers_ms is None
         again_of_batches = world.plan.repeat if known else 0.0
         self._sender = Sender(
-            session, produce, transactional_id, world.topic_ids, give_up_s=2.0, again=again_of_batches
+            session, produce, transactional_id, world.topic_ids, give_up_s=give_up_s, again=again_of_batches
         )
         self._end_version = 5 if version == 2 else random.choice((1, 3, 4))
         self._add_version = random.choice((1, 2, 3))
@@ -233,7 +245,7 @@ class TransactionalClient:
         self, what: str, request: object, version: int, codes: Any, fatal: frozenset[int] = COORDINATOR_FATAL
     ) -> None:
         """Send to a coordinator until it has taken the request."""
-        deadline = self.world.scheduler.now + 2.0
+        deadline = self.world.scheduler.now + self._give_up_s
         pause = 0.01
         while True:
             code = -1

@@ -5,9 +5,12 @@ from typing import Any
 
 from protocol.errors import ErrorCode
 from protocol.messages.transactions import DescribeTransactionsRequest
-from tests.simulation.clients.producer import Abortable, Fatal, TransactionalClient
+from tests.simulation.clients.producer import GIVE_UP_S, Abortable, Fatal, TransactionalClient
 from tests.simulation.clients.silent import LONG_MS, Silence, SilentClient, Used, committed_offset
 from tests.simulation.history import Place
+
+OF_SEVERAL_S = 30.0
+"""How long something is tried where all nodes may have ended, over a line that loses what it carries."""
 
 
 class SilentTransactions(SilentClient):
@@ -17,7 +20,8 @@ class SilentTransactions(SilentClient):
         super().__init__(silence, random, name)
         moves = any("features" in str(one.option("chores", "")) for one in self.world.plan.clients)
         version = 0 if moves else random.choice((0, 2))
-        self.client = TransactionalClient(self.world, self.session, random, name, version, LONG_MS)
+        give_up_s = OF_SEVERAL_S if self.world.ports else GIVE_UP_S
+        self.client = TransactionalClient(self.world, self.session, random, name, version, LONG_MS, give_up_s)
 
     async def described(self) -> Any:
         request = DescribeTransactionsRequest(transactional_ids=[self.name])
