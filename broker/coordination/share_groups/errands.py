@@ -7,7 +7,7 @@ some partitions at a time, whose records share a sync.
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from broker.coordination.coordinators import CoordinatorError, Shards
 from broker.coordination.share_groups.state import ShareStateKeeper
@@ -24,6 +24,7 @@ from protocol.internal_topics import SHARE_GROUP_STATE
 AT_ONCE = 64
 
 Partition = tuple[bytes, int]
+T = TypeVar("T")
 
 
 class ShareErrands:
@@ -87,8 +88,8 @@ class ShareErrands:
         this the group would have nothing of these partitions until its epoch has come that far. The group says first,
         in its log, that its epoch is later still: what somebody else has begun with since, who coordinates the group by
         now or has asked more than once, is left alone."""
-        kept = await asyncio.gather(*(self._share_state.summarize(ShareKey(group_id, *one)) for one in fenced))
-        epochs = {one: told.state_epoch for one, told in zip(fenced, kept, strict=True) if isinstance(told, Summary)}
+        kept = await self._some_at_a_time(fenced, lambda one: self._share_state.summarize(ShareKey(group_id, *one)))
+        epochs = {one: told.state_epoch for one, told in kept.items() if isinstance(told, Summary)}
 
         def pass_by(machine: GroupCoordinator, ticket: Ticket[Errand | None], now_ms: int) -> Outcome[Errand | None]:
             return machine.share_administration.pass_by(group_id, epochs, ticket, now_ms)
@@ -124,12 +125,17 @@ class ShareErrands:
         error = await self._ready() if wanted else ErrorCode.NONE
         if error is not ErrorCode.NONE:
             return dict.fromkeys(wanted, Verdict(error))
-        verdicts: dict[Partition, Verdict] = {}
+        return await self._some_at_a_time(wanted, ask)
+
+    async def _some_at_a_time(
+        self, wanted: Sequence[Partition], ask: Callable[[Partition], Coroutine[Any, Any, T]]
+    ) -> dict[Partition, T]:
+        told: dict[Partition, T] = {}
         for first in range(0, len(wanted), AT_ONCE):
-            some: Sequence[Partition] = wanted[first : first + AT_ONCE]
-            verdicts.update(zip(some, await asyncio.gather(*map(ask, some)), strict=True))
+            some = wanted[first : first + AT_ONCE]
+            told.update(zip(some, await asyncio.gather(*map(ask, some)), strict=True))
             await asyncio.sleep(0)
-        return verdicts
+        return told
 
     async def _ready(self) -> ErrorCode:
         """The first who asks makes the topic."""
