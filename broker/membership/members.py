@@ -154,6 +154,7 @@ class Membership:
                 _log.warning("a node was silent for too long, and is fenced", silent=one.who.node_id)
                 continue
             living.append(one)
+            may_judge = may_judge and self._environment.monotonic_ms() >= self._judges_ms
         return living
 
     def _may_judge(self, members: Sequence[Member]) -> bool:
@@ -168,8 +169,14 @@ class Membership:
         return now_ms >= self._judges_ms
 
     async def _is_fenced(self, one: Member) -> bool:
+        """Asked once. A store that does not answer may fail over, and lose what this node has not seen: that the other
+        was heard meanwhile."""
         silent_ms = self._silent_ms()
-        return await self._patience.until_reached(lambda: self._store.fence(self._who, one.who, silent_ms))
+        try:
+            return await self._store.fence(self._who, one.who, silent_ms)
+        except StoreUnreachable:
+            self._judges_ms = self._environment.monotonic_ms() + silent_ms
+            return False
 
     # -- the metadata ----------------------------------------------------------------------------------------
 

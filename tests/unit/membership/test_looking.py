@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest import mock
 
 import pytest
 
@@ -12,7 +13,7 @@ from broker.membership.about import About
 from broker.membership.members import Membership
 from protocol.errors import ErrorCode
 from storage.shared.memory_store import StoreInMemory
-from storage.shared.store import Fenced, Incarnation
+from storage.shared.store import Fenced, Incarnation, StoreUnreachable
 from tests.unit.cluster.cluster_rig import ClusterRig, topic
 
 SILENT_MS = 9_000
@@ -116,6 +117,38 @@ def test_whose_last_words_a_failover_of_the_store_has_lost_is_given_the_time_to_
             world.now_ms += SILENT_MS // 10
         await membership.look()
         assert world.living() == (1, 3)
+
+    run(story())
+
+
+def test_who_was_about_to_be_fenced_when_the_store_failed_over_is_given_the_time_to_be_heard_again() -> None:
+    """It woke up and was heard, which this node did not see, and which was lost."""
+
+    async def story() -> None:
+        world = World()
+        slow, dead = await world.join(1), await world.join(2)
+        membership = world.membership(await world.join(3))
+        asked: list[Incarnation] = []
+
+        async def fence(who: Incarnation, other: Incarnation, silent_ms: int) -> bool:
+            asked.append(other)
+            raise StoreUnreachable("it fails over")
+
+        with mock.patch.object(world.store, "fence", fence):
+            for _ in range(12):
+                world.now_ms += SILENT_MS // 10
+                await membership.look()
+        assert asked == [slow], "asked once, and nobody else is"
+        for _ in range(8):
+            world.now_ms += SILENT_MS // 10
+            await world.store.heartbeat(slow)
+            await membership.look()
+            assert world.living() == (1, 2, 3)
+        for _ in range(2):
+            world.now_ms += SILENT_MS // 10
+            await membership.look()
+        assert world.living() == (1, 3)
+        assert dead.node_id == 2
 
     run(story())
 
