@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from broker.coordination.coordinators import CoordinatorError, Shards
 from broker.coordination.share_groups.state import ShareStateKeeper
 from broker.coordination.topics import TopicDirectory
+from coordinator.groups.assignors.subject import Assignment
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.groups.share.answers import Errand
 from coordinator.machine import Outcome, Ticket
@@ -66,12 +67,16 @@ class ShareErrands:
             if verdict.error is ErrorCode.NONE:
                 kept[topic_id] = kept.get(topic_id, frozenset()) | {partition}
 
-        def answered(machine: GroupCoordinator, ticket: Ticket[bool], now_ms: int) -> Outcome[bool]:
+        def answered(machine: GroupCoordinator, ticket: Ticket[Assignment], now_ms: int) -> Outcome[Assignment]:
             return machine.share_administration.answered(errand, kept, ticket, now_ms)
 
+        made: Assignment = {}
         # A shard that is loaded again has forgotten that it asked, and asks again.
         with contextlib.suppress(CoordinatorError):
-            await self._groups.ask(errand.group_id, answered)
+            made = await self._groups.ask(errand.group_id, answered)
+        for (topic_id, partition), verdict in verdicts.items():
+            if verdict.error is ErrorCode.NONE and partition not in made.get(topic_id, frozenset()):
+                verdicts[topic_id, partition] = Verdict(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return verdicts
 
     async def _kept(self, errand: Errand, start_offsets: Mapping[Partition, int]) -> dict[Partition, Verdict]:

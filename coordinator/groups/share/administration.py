@@ -3,6 +3,7 @@ members, and in two steps, for the share coordinator is asked in between.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from coordinator.groups.assignors.subject import Assignment
 from coordinator.groups.consumer.refusal import Refusal
@@ -18,7 +19,8 @@ from protocol.errors import ErrorCode
 from protocol.messages.share.groups import DescribedShareGroup
 
 NOT_EMPTY = "The group is not empty."
-LARGEST_EPOCH = 0x7FFFFFFF
+PASSABLE = 1 << 30
+"""A later epoch than this is not passed: the group is to have room for changes of its own."""
 
 
 class ShareAdministration:
@@ -41,8 +43,11 @@ class ShareAdministration:
         errand = Errand(group_id, group.epoch, partitions)
         if not any(partitions.values()):
             return Outcome(answers=[(ticket, Prepared(errand=errand))])
-        self._protocol.asked(errand, now_ms)
         records = [Shared.of(group).begun(partitions, self._topics).record(group_id)]
+        if self._protocol.is_asking_with(group):
+            errand = replace(errand, state_epoch=group.epoch + 1)
+            records.append(group_epoch(group_id, errand.state_epoch, group.metadata_hash))
+        self._protocol.asked(errand, now_ms)
         return Outcome(records, answers=[(ticket, Prepared(errand=errand))], reason=f"offsets of {group_id} are set")
 
     def begin_forgetting(
@@ -61,12 +66,14 @@ class ShareAdministration:
         after = shared.leaving(partitions)
         records = [after.record(group_id)] if after != shared else []
         answer = Prepared(errand=Errand(group_id, group.epoch, partitions))
-        self._protocol.forgetting.add(group_id)
+        assert answer.errand is not None
+        self._protocol.forgetting[group_id] = answer.errand
         return Outcome(records, answers=[(ticket, answer)], reason=f"{group_id} is to be forgotten")
 
     def forgotten(self, errand: Errand, gone: Iterable[bytes], ticket: Ticket[bool], now_ms: int) -> Outcome[bool]:
         """The share coordinator keeps nothing of these topics any more; it was asked for all of the errand."""
-        self._protocol.forgetting.discard(errand.group_id)
+        if self._protocol.forgetting.get(errand.group_id) is errand:
+            del self._protocol.forgetting[errand.group_id]
         group = self._protocol.find(errand.group_id)
         records: list[Record] = []
         if group is not None:
@@ -89,10 +96,13 @@ class ShareAdministration:
         known = {} if group is None else group.initialized
         return Outcome(answers=[(ticket, {topic_id: topic.partitions for topic_id, topic in known.items()})])
 
-    def answered(self, errand: Errand, kept: Assignment, ticket: Ticket[bool], now_ms: int) -> Outcome[bool]:
-        """The share coordinator keeps these of the partitions that it was asked to keep."""
-        records = self._protocol.answered(errand, kept)
-        return Outcome(records, answers=[(ticket, True)], reason=f"{errand.group_id}: partitions are initialised")
+    def answered(
+        self, errand: Errand, kept: Assignment, ticket: Ticket[Assignment], now_ms: int
+    ) -> Outcome[Assignment]:
+        """The share coordinator keeps these of the partitions that it was asked to keep. Answers which of them it was
+        not asked for again since: those are initialised."""
+        records, made = self._protocol.answered(errand, kept)
+        return Outcome(records, answers=[(ticket, made)], reason=f"{errand.group_id}: partitions are initialised")
 
     def pass_by(
         self, group_id: str, kept: Mapping[tuple[bytes, int], int], ticket: Ticket[Errand | None], now_ms: int
@@ -105,11 +115,16 @@ class ShareAdministration:
         later: dict[bytes, frozenset[int]] = {}
         for (topic_id, partition), epoch in kept.items():
             topic = waits_for.get(topic_id)
-            if group is not None and topic is not None and partition in topic.partitions and epoch > group.epoch:
+            if (
+                group is not None
+                and topic is not None
+                and partition in topic.partitions
+                and group.epoch < epoch < PASSABLE
+            ):
                 later[topic_id] = later.get(topic_id, frozenset()) | {partition}
         if group is None or not later:
             return Outcome(answers=[(ticket, None)])
-        epoch = min(1 + max(kept[topic_id, one] for topic_id, of in later.items() for one in of), LARGEST_EPOCH)
+        epoch = 1 + max(kept[topic_id, one] for topic_id, of in later.items() for one in of)
         records = [group_epoch(group_id, epoch, group.metadata_hash)]
         return Outcome(records, answers=[(ticket, Errand(group_id, epoch, later))], reason=f"{group_id}: epoch {epoch}")
 
@@ -132,7 +147,7 @@ class ShareAdministration:
         group = self._protocol.existing(group_id)
         if group.members:
             raise Refusal(ErrorCode.NON_EMPTY_GROUP, NOT_EMPTY)
-        if group_id in self._protocol.forgetting:
+        if self._protocol.is_forgetting(group):
             raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group is being deleted.")
         return group
 

@@ -4,6 +4,7 @@ The order of checks is Kafka's. What is logged stands in `group`; which partitio
 `partitions`. Soft, and lost when the shard is loaded again: sessions, and what each group has seen of the topics.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -72,9 +73,11 @@ class ShareProtocol:
         """Group → (revision of the topics that it has looked at, epoch of the group then)."""
         self._retries: dict[str, int] = {}
         """Group → when it looks again for partitions to initialise. Without an entry it has asked for none yet."""
+        self._unanswered: dict[str, Counter[int]] = {}
+        """Group → how many errands of each epoch were not answered; those that the log has refused never are."""
         self._under_way = UnderWay()
-        self.forgetting: set[str] = set()
-        """Groups for which the share coordinator is being asked to forget partitions. Nothing is initialised then."""
+        self.forgetting: dict[str, Errand] = {}
+        """Group → what the share coordinator is to forget; see `is_forgetting`."""
 
     # -- groups ----------------------------------------------------------------------------------------------
 
@@ -110,11 +113,17 @@ class ShareProtocol:
             group = self._groups.by_id.get(group_id)
             if group is None:
                 self._seen.pop(group_id, None)
-                self._retries.pop(group_id, None)
-                self._under_way.forget(group_id)
+                self._forget(group_id)
             if group is None or member_id not in group.members:
                 self._deadlines.clear(DeadlineKey(DeadlineKind.SHARE_SESSION, group_id, member_id))
         self._groups.gone.clear()
+        for group_id in self._under_way.groups() - self._groups.by_id.keys():  # the log has refused the group
+            self._forget(group_id)
+
+    def _forget(self, group_id: str) -> None:
+        self._retries.pop(group_id, None)
+        self._unanswered.pop(group_id, None)
+        self._under_way.forget(group_id)
 
     def _expect(self, group_id: str, member_id: str, now_ms: int) -> None:
         key = DeadlineKey(DeadlineKind.SHARE_SESSION, group_id, member_id)
@@ -263,7 +272,7 @@ class ShareProtocol:
         waits = due_ms is None or now_ms < due_ms <= now_ms + retry_ms  # else the clock was set back
         if self._has_seen(group) and not records and waits:
             return None
-        if group_id in self.forgetting:
+        if self.is_forgetting(group):
             return None
         since_ms = now_ms - retry_ms if group_id in self._retries else now_ms
         before = Shared.of(group).without_deleted(self._topics)
@@ -285,24 +294,42 @@ class ShareProtocol:
             self._retries.pop(group_id, None)
         return self.asked(Errand(group_id, epoch, wanted), now_ms) if wanted else None
 
+    def is_asking_with(self, group: ShareGroup) -> bool:
+        """Whether an errand with the epoch that the group has was not answered yet, in this life of the machine."""
+        return self._unanswered.get(group.group_id, Counter())[group.epoch] > 0
+
     def asked(self, errand: Errand, now_ms: int) -> Errand:
         """The share coordinator is being asked to keep partitions for the group."""
+        self._unanswered.setdefault(errand.group_id, Counter())[errand.state_epoch] += 1
         self._retries[errand.group_id] = now_ms + self._settings.initialize_retry_interval_ms
         self._under_way.begin(errand)
         return errand
 
-    def answered(self, errand: Errand, kept: Assignment) -> list[Record]:
-        """The share coordinator has answered, and keeps these of the partitions that it was asked for. What it was
-        asked for again meanwhile waits for that."""
+    def is_forgetting(self, group: ShareGroup) -> bool:
+        """Whether the share coordinator is being asked to forget partitions of it: nothing is initialised then. Where
+        the log has refused to say so, it was never asked."""
+        errand = self.forgetting.get(group.group_id)
+        return errand is not None and errand.partitions.keys() <= group.deleting.keys()
+
+    def answered(self, errand: Errand, kept: Assignment) -> tuple[list[Record], Assignment]:
+        """The share coordinator has answered, and keeps these of the partitions that it was asked for; returns which of
+        them are initialised by that. What it was asked for again meanwhile waits for that. An errand of an earlier life
+        of this machine is the last one only where the group's epoch is still the one that it was begun with."""
+        unanswered = self._unanswered.get(errand.group_id, Counter())
+        unanswered[errand.state_epoch] -= 1
+        if not +unanswered:
+            self._unanswered.pop(errand.group_id, None)
         asked, group = self._under_way.end(errand), self.find(errand.group_id)
-        if group is None:
-            return []
+        if asked is None and group is not None and errand.state_epoch == group.epoch:
+            asked = errand.partitions
+        if group is None or asked is None:
+            return [], {}
         made = {topic_id: found for topic_id, of in asked.items() if (found := of & kept.get(topic_id, frozenset()))}
         failed = {topic_id: of - made.get(topic_id, frozenset()) for topic_id, of in asked.items()}
         if any(failed.values()):
             self._seen.pop(errand.group_id, None)
         after = Shared.of(group).done(made).given_up(failed)
-        return [] if after == Shared.of(group) else [after.record(errand.group_id)]
+        return [] if after == Shared.of(group) else [after.record(errand.group_id)], made
 
     # -- administration --------------------------------------------------------------------------------------
 

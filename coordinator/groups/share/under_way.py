@@ -8,28 +8,37 @@ from coordinator.groups.share.answers import Errand
 
 
 class UnderWay:
-    """Those of one machine. One that was refused by the log is never begun with, and stays until the next."""
+    """Those of one machine. One that the log has refused is never begun with, and stays until the next: what it covers
+    was dropped for it."""
 
     def __init__(self) -> None:
         self._errands: dict[str, list[Errand]] = {}
+        self._begun: set[str] = set()
 
     def begin(self, errand: Errand) -> None:
         """It is the last that any of its partitions was asked for with."""
         before = self._errands.get(errand.group_id, [])
         left = [one for one in before if _without(one.partitions, errand.partitions)]
         self._errands[errand.group_id] = [*left, errand]
+        self._begun.add(errand.group_id)
 
-    def end(self, errand: Errand) -> Assignment:
-        """It was answered, of those of its partitions that were not asked for since."""
+    def groups(self) -> set[str]:
+        """Those with errands that were begun since this was asked last."""
+        begun, self._begun = self._begun, set()
+        return begun
+
+    def end(self, errand: Errand) -> Assignment | None:
+        """It was answered, of those of its partitions that were not asked for since. None where it is not known."""
         known = self._errands.get(errand.group_id, [])
         at = next((index for index, one in enumerate(known) if one is errand), -1)
+        if at < 0:
+            return None
         counts = errand.partitions
         for later in known[at + 1 :]:
             counts = _without(counts, later.partitions)
-        if at >= 0:
-            del known[at]
-            if not known:
-                del self._errands[errand.group_id]
+        del known[at]
+        if not known:
+            del self._errands[errand.group_id]
         return counts
 
     def forget(self, group_id: str) -> None:

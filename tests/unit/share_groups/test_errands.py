@@ -34,6 +34,7 @@ class World:
         self.topic_refusal: ErrorCode | None = None
         self.group_refusal: ErrorCode | None = None
         self.passed: Errand | None = None
+        self.asked_again: frozenset[int] = frozenset()
         self.opened: list[str] = []
         self.under_way = self.most_under_way = 0
         self.gate: asyncio.Event | None = None
@@ -97,8 +98,11 @@ class World:
         self.heard.append(("past", dict(kept)))
         return self.passed
 
-    def answered(self, errand: Errand, kept: Mapping[bytes, frozenset[int]], ticket: object, now_ms: int) -> None:
+    def answered(
+        self, errand: Errand, kept: Mapping[bytes, frozenset[int]], ticket: object, now_ms: int
+    ) -> Mapping[bytes, frozenset[int]]:
         self.heard.append(("kept", errand, dict(kept)))
+        return {topic_id: of - self.asked_again for topic_id, of in kept.items()}
 
     def forgotten(self, errand: Errand, gone: Any, ticket: object, now_ms: int) -> None:
         self.heard.append(("gone", errand, set(gone)))
@@ -124,6 +128,20 @@ def test_each_partition_begins_where_it_is_said_and_the_group_hears_which_are_ke
         assert verdicts == {(U, 3): DONE, (T, 0): DONE, (T, 1): REFUSED, (T, 2): DONE}
         assert world.heard == [("kept", ERRAND, {U: frozenset({3}), T: frozenset({0, 2})})]
         assert world.opened == []
+
+    told(story)
+
+
+def test_what_was_asked_for_again_meanwhile_is_not_done() -> None:
+    async def story(world: World) -> None:
+        world.asked_again = frozenset({1, 3})
+        verdicts = await world.errands.initialize(ERRAND, {})
+        assert [verdicts[place].error for place in ALL] == [
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ErrorCode.NONE,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ErrorCode.NONE,
+        ]
 
     told(story)
 
@@ -230,7 +248,8 @@ def test_where_the_topic_cannot_be_made_all_partitions_are_refused() -> None:
 def test_a_group_that_is_being_loaded_has_forgotten_that_it_asked() -> None:
     async def story(world: World) -> None:
         world.group_refusal = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        assert await world.errands.initialize(ERRAND, {}) == dict.fromkeys(ALL, DONE)
+        away = Verdict(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        assert await world.errands.initialize(ERRAND, {}) == dict.fromkeys(ALL, away), "it is not the group's"
         assert await world.errands.forget(ERRAND) == dict.fromkeys(ALL, DONE)
         assert len(world.heard) == 2
 

@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from coordinator.groups.share.administration import LARGEST_EPOCH
+from coordinator.groups.share.administration import PASSABLE
 from coordinator.groups.share.answers import Errand, wanted_share_states
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, JoinGroupResponse
@@ -139,9 +139,7 @@ def test_groups_are_listed_by_state_and_type() -> None:
     assert listed([], ["consumer"]) == []
 
 
-@pytest.mark.parametrize(
-    ("kept", "epoch"), [(3, 4), (8, 9), (LARGEST_EPOCH - 1, LARGEST_EPOCH), (LARGEST_EPOCH, LARGEST_EPOCH)]
-)
+@pytest.mark.parametrize(("kept", "epoch"), [(3, 4), (8, 9), (PASSABLE - 1, PASSABLE)])
 def test_the_epoch_passes_what_is_kept_with_one_that_the_group_never_had(kept: int, epoch: int) -> None:
     """The end of the group's log was lost, and what the share coordinator keeps was not."""
     story = ShareStory(t=2, u=1)
@@ -158,4 +156,9 @@ def test_what_nobody_waits_for_is_not_passed() -> None:
     assert story.pass_by({("t", 0): 8}) is None, "there is no group"
     epoch = story.come("m1", "t")
     assert story.pass_by({("t", 0): 8, ("no", 0): 8}) is None
+    story.topics.set("t", 2)
+    story.say("m1", epoch)
+    assert story.pass_by({("t", 1): PASSABLE}) is None, "the group could not change any more"
+    story.keep_all()
+    epoch = story.say("m1", epoch).member_epoch
     assert story.group_state() == ("Stable", epoch, epoch)
