@@ -7,7 +7,7 @@ from protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
 from tests.opinion import transitions
 from tests.opinion.batches import joined
 from tests.opinion.evidence import Evidence, Place, Production
-from tests.opinion.identity import Identity
+from tests.opinion.identity import Identity, Kind
 from tests.opinion.operation import Operation, Results
 from tests.opinion.producing import IMPLICIT, Verdict, refusals
 from tests.opinion.trace import Exchange
@@ -90,10 +90,19 @@ def _writing(
                 for answer, after in asked(known):
                     code = one.code if answer.code == ErrorCode.NONE else _told(answer.code, exchange.version)
                     yield Answer(code), after
+            elif _is_behind(evidence, producer, known):
+                yield Answer(ErrorCode.INVALID_PRODUCER_EPOCH), known
         if _ended_meanwhile(verdicts):
             yield Answer(ErrorCode.INVALID_TXN_STATE), known
 
     return results
+
+
+def _is_behind(evidence: Evidence, producer: tuple[int, int], known: Identity) -> bool:
+    """The transaction of this producer is decided, under a later epoch: who leads the partition may have appended the
+    marker, and have ended before that was there for good."""
+    is_decided = producer[0] == known.producer_id and producer[1] < known.epoch and known.kind != Kind.ONGOING
+    return is_decided and evidence.circumstances.restarts
 
 
 def _ended_meanwhile(verdicts: list[Verdict]) -> bool:
