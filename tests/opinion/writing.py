@@ -84,25 +84,25 @@ def _writing(
                 yield from asked(known)
             return
         for one in verdicts:
-            if one.ongoing or one.offset >= 0 or one.code == ErrorCode.INVALID_PRODUCER_EPOCH:
-                yield Answer(one.code), known
             if not one.ongoing:
                 for answer, after in asked(known):
                     code = one.code if answer.code == ErrorCode.NONE else _told(answer.code, exchange.version)
                     yield Answer(code), after
-            elif _is_behind(evidence, producer, known):
-                yield Answer(ErrorCode.INVALID_PRODUCER_EPOCH), known
+            yield from ((Answer(code), known) for code in _by_the_partition(evidence, producer, one, known))
         if _ended_meanwhile(verdicts):
             yield Answer(ErrorCode.INVALID_TXN_STATE), known
 
     return results
 
 
-def _is_behind(evidence: Evidence, producer: tuple[int, int], known: Identity) -> bool:
-    """The transaction of this producer is decided, under a later epoch: who leads the partition may have appended the
-    marker, and have ended before that was there for good."""
+def _by_the_partition(evidence: Evidence, producer: tuple[int, int], one: Verdict, known: Identity) -> Iterator[int]:
+    """What its leader answers without the coordinator. Where the transaction is decided under a later epoch, it may have
+    appended the marker, and have ended before that was there for good."""
+    if one.ongoing or one.offset >= 0 or one.code == ErrorCode.INVALID_PRODUCER_EPOCH:
+        yield one.code
     is_decided = producer[0] == known.producer_id and producer[1] < known.epoch and known.kind != Kind.ONGOING
-    return is_decided and evidence.circumstances.restarts
+    if one.ongoing and is_decided and evidence.circumstances.restarts:
+        yield ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def _ended_meanwhile(verdicts: list[Verdict]) -> bool:
