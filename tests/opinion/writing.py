@@ -96,8 +96,8 @@ def _writing(
 
 
 def _by_the_partition(evidence: Evidence, producer: tuple[int, int], one: Verdict, known: Identity) -> Iterator[int]:
-    """What its leader answers without the coordinator. Where the transaction is decided under a later epoch, it may have
-    appended the marker, and have ended before that was there for good."""
+    """What its leader answers without the coordinator. Where the transaction is decided under a later epoch, it may
+    have appended the marker, and have ended before that was there for good."""
     if one.ongoing or one.offset >= 0 or one.code == ErrorCode.INVALID_PRODUCER_EPOCH:
         yield one.code
     is_decided = producer[0] == known.producer_id and producer[1] < known.epoch and known.kind != Kind.ONGOING
