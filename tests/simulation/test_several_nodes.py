@@ -178,8 +178,12 @@ def test_a_planted_defect_is_noticed(name: str) -> None:
         assert any(run_several(seed, NODES, line=line).violations for seed, line in lines), "nobody noticed"
 
 
-@pytest.mark.parametrize("seed", [186, 700423, 500245], ids=["a marker", "an unknown id", "no such partition"])
+@pytest.mark.parametrize(
+    "seed",
+    [186, 700423, 500245, 18007154],
+    ids=["a marker", "an unknown id", "no such partition", "no such offset"],
+)
 def test_runs_in_which_a_coordinator_that_was_has_refused_what_is_right(seed: int) -> None:
     """A marker of its successor, which took that for "it has arrived before", so that the transaction hung; and what a
-    leader and a group asked."""
+    leader and a group asked, and a deletion up to where a leader that was has heard of nothing."""
     assert run_several(seed, NODES).violations == []

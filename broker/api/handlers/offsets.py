@@ -47,6 +47,7 @@ CONSUMER = -1
 """The replica id of an ordinary reader; whoever else looks is told the end, whatever isolation it asks for."""
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 LOW_WATERMARK_UNKNOWN = -1
+Confirm = Callable[[Partition], Awaitable[bool]]
 
 
 class OffsetServices(WithTopics, WithEnvironment, Protocol):
@@ -233,6 +234,8 @@ async def delete_records(
             topics[-1].partitions.append(result)
             if partition is not None and result.error_code == ErrorCode.NONE:
                 deleted.append((partition, result))
+            elif partition is not None and result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                await _unless_replaced(partition, result, services.topics.led.confirm)
             if time_slice.spent():
                 await time_slice.wait_for_turn()
         await time_slice.give_way()
@@ -265,15 +268,18 @@ async def _until_committed(
     return {place: error for place, error in zip(waits, ended, strict=True) if error is not None}
 
 
-async def _until_written(
-    partition: Partition, result: DeleteRecordsPartitionResult, confirm: Callable[[Partition], Awaitable[bool]] | None
-) -> None:
+async def _unless_replaced(partition: Partition, result: DeleteRecordsPartitionResult, confirm: Confirm | None) -> None:
+    """What is answered without a commit, a leader that was replaced would answer as well: another may know more."""
+    if confirm is not None and not await confirm(partition):
+        result.error_code, result.low_watermark = ErrorCode.NOT_LEADER_OR_FOLLOWER, LOW_WATERMARK_UNKNOWN
+
+
+async def _until_written(partition: Partition, result: DeleteRecordsPartitionResult, confirm: Confirm | None) -> None:
     """Until whoever takes the partition over begins it there, too. One that is another's by now has deleted nothing:
     the commit is refused, and where there is none, the store is asked (`confirm`)."""
     start_offset, log = result.low_watermark, partition.log
     if log.written_start >= start_offset:
-        if confirm is not None and not await confirm(partition):
-            result.error_code, result.low_watermark = ErrorCode.NOT_LEADER_OR_FOLLOWER, LOW_WATERMARK_UNKNOWN
+        await _unless_replaced(partition, result, confirm)
         return
     moved = asyncio.Event()
     partition.watch(moved.set)
