@@ -56,8 +56,9 @@ class Kept:
     """Since its last snapshot."""
 
     def after(self, write: Write) -> "Kept":
-        """With a change over it. The state epoch is what the partition was initialised with."""
-        start = self.start_offset if write.start_offset == UNCHANGED else write.start_offset
+        """With a change over it. The state epoch is what the partition was initialised with, and within one the start
+        only moves on: a change that is late, which its sender had given up, takes nothing back."""
+        start = max(self.start_offset, write.start_offset)
         return replace(
             self,
             leader_epoch=self.leader_epoch if write.leader_epoch == UNCHANGED else write.leader_epoch,

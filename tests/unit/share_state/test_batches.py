@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.share_state.batches import combined
+from coordinator.share_state.kept import Kept, Write
 from coordinator.share_state.port import StateBatch
 
 
@@ -48,3 +49,11 @@ def test_what_continues_the_batch_before_it_is_one_with_it() -> None:
     assert combined([*apart, StateBatch(6, 6, 0, 1)], 0) == (*apart, StateBatch(6, 6, 0, 1))
     assert combined([*apart, StateBatch(5, 6, 0, 2)], 0) == (*apart, StateBatch(5, 6, 0, 2))
     assert combined([*apart, StateBatch(5, 6, 4, 1)], 0) == (*apart, StateBatch(5, 6, 4, 1))
+
+
+def test_a_change_that_is_late_takes_nothing_back() -> None:
+    """Its sender had given it up, and begun with the share partition once more."""
+    done, open_ones = StateBatch(4, 4, 2, 1), StateBatch(1, 1, 2, 1)
+    kept = Kept(0, 2, 2, 0, 0, (), 0, 0).after(Write(2, 4, 1, (done,)))
+    late = kept.after(Write(2, 1, 1, (open_ones,)))
+    assert (late.start_offset, late.batches) == (4, (done,))
