@@ -23,15 +23,21 @@ RESET = struct.pack("ii", 1, 0)
 _PORTS = 15_000, 30_000
 _WORKERS = 10
 """Of pytest-xdist, at most: each has ports of its own, for one is taken a moment after it was looked for."""
+_given: set[int] = set()
+"""By this process. Whom one was given may listen there only after others have asked."""
 
 
 def free_port() -> int:
-    """One below those that outgoing connections are given: between this look and the listening nobody takes it but who
-    asks here, too."""
-    for _ in range(1000):
-        port = random.SystemRandom().randrange(*_own_ports())
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
+    """One below those that outgoing connections are given, and not one that was given before while there are others:
+    until somebody listens, nobody else takes it."""
+    for _ in range(2):
+        ports = [port for port in range(*_own_ports()) if port not in _given]
+        random.SystemRandom().shuffle(ports)
+        for port in ports:
+            with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+                _given.add(port)
+                return port
+        _given.clear()
     raise OSError(f"no port is free of {_PORTS}")
 
 
@@ -46,10 +52,13 @@ def free_ports(count: int) -> int:
     """The first of so many in a row that are free."""
     for _ in range(1000):
         first = free_port()
+        ports = range(first, first + count)
         with contextlib.ExitStack() as held, contextlib.suppress(OSError):
-            for port in range(first, first + count):
+            for port in ports:
                 held.enter_context(socket.create_server(("127.0.0.1", port)))
-            return first
+            if _given.isdisjoint(ports[1:]):
+                _given.update(ports)
+                return first
     raise OSError(f"no {count} ports in a row are free of {_PORTS}")
 
 
