@@ -304,6 +304,14 @@ def test_a_checker_objects_to(name: str, wrong: Callable[[Story], None]) -> None
     assert list(CHECKERS[name](story.history))
 
 
+def test_a_member_that_hears_too_late_never_had_it() -> None:
+    story = Story()
+    story.history.holdings += [Holding("group", "one", A, 3.0, 2.5), Holding("group", "other", A, 2.9, 4.0)]
+    assert list(CHECKERS["owned at once"](story.history)) == []
+    story.history.epoch_commits.append(EpochCommit("group", "one", A, 3.0))
+    assert list(CHECKERS["owned at once"](story.history)), "that it commits is as wrong as ever"
+
+
 def test_every_checker_notices_a_wrong() -> None:
     assert {name for name, _ in WRONGS} == set(CHECKERS)
 

@@ -22,9 +22,11 @@ def two_owners(history: History) -> Iterator[str]:
 
 def owned_at_once(history: History) -> Iterator[str]:
     """A member of a consumer group is given a partition, one of a streams group a task, when the former owner has given
-    it back, or its session is over; and who had it before commits nothing from then on (KIP-848, KIP-1071)."""
+    it back, or its session is over; and who had it before commits nothing from then on (KIP-848, KIP-1071). What a
+    member is told of only when its session is over, for the log did not take it before, it never had."""
     held: dict[tuple[str, Place], list[Holding]] = {}
-    for holding in sorted(history.holdings, key=lambda one: one.begin_s):
+    in_time = (one for one in history.holdings if one.begin_s < one.end_s)
+    for holding in sorted(in_time, key=lambda one: one.begin_s):
         before = held.setdefault((holding.group, holding.place), [])
         for other in before:
             if other.member != holding.member and other.end_s > holding.begin_s:

@@ -3,6 +3,7 @@ out in turn. A static member (KIP-345) has a name, `instance`, and takes its pla
 """
 
 import asyncio
+import contextlib
 import json
 
 from protocol.errors import ErrorCode
@@ -13,6 +14,7 @@ from protocol.messages.groups import (
     JoinGroupRequestProtocol,
     JoinGroupResponse,
     LeaveGroupRequest,
+    LeaveGroupResponse,
     MemberIdentity,
     SyncGroupRequest,
     SyncGroupRequestAssignment,
@@ -167,9 +169,12 @@ class Member:
         self.world.hit("member.began-anew")
 
     async def leave(self) -> None:
+        """Says so once, as a client that ends does: whether it was heard, its session will tell."""
+        with contextlib.suppress(NoAnswer):
+            await self.ask_to_leave()
+
+    async def ask_to_leave(self) -> LeaveGroupResponse:
         identity = MemberIdentity(member_id="" if self.instance else self.member_id, group_instance_id=self.instance)
         request = LeaveGroupRequest(group_id=self.group, members=[identity])
-        try:
-            await self.session.ask(request, 4)
-        except NoAnswer:
-            return
+        answer: LeaveGroupResponse = await self.session.ask(request, 4)
+        return answer

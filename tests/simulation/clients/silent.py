@@ -147,7 +147,7 @@ class SilentOffsets(SilentClient):
         await self._commit()
         if self._kind == "left":
             from_ms = self.silence.clock.now_ms()
-            await self._member.leave()
+            await self._leave()
         self._used = Used(from_ms, self.silence.clock.now_ms())
 
     async def _commit(self) -> None:
@@ -189,7 +189,11 @@ class SilentOffsets(SilentClient):
         if (found := await committed_offset(self, self.name)) != self._offset:
             self.wrong(f"{self._offset} was committed after the silence, and it stands at {found}")
         if self._kind != "alone":
-            await self._member.leave()
+            await self._leave()
+
+    async def _leave(self) -> None:
+        """Until it has: its session is longer than what comes after this."""
+        await self.until_told(self._member.ask_to_leave, lambda answer: [answer.error_code])
 
 
 async def committed_offset(client: SilentClient, group: str, *, stable: bool = False) -> int:
