@@ -312,6 +312,13 @@ def test_a_member_that_hears_too_late_never_had_it() -> None:
     assert list(CHECKERS["owned at once"](story.history)), "that it commits is as wrong as ever"
 
 
+def test_a_member_that_hears_late_commits_where_nobody_else_is() -> None:
+    story = Story()
+    story.history.holdings += [Holding("group", "one", A, 3.0, 2.5), Holding("group", "other", A, 1.0, 2.0)]
+    story.history.epoch_commits.append(EpochCommit("group", "one", A, 3.0))
+    assert list(CHECKERS["owned at once"](story.history)) == []
+
+
 def test_every_checker_notices_a_wrong() -> None:
     assert {name for name, _ in WRONGS} == set(CHECKERS)
 

@@ -23,12 +23,11 @@ def two_owners(history: History) -> Iterator[str]:
 def owned_at_once(history: History) -> Iterator[str]:
     """A member of a consumer group is given a partition, one of a streams group a task, when the former owner has given
     it back, or its session is over; and who had it before commits nothing from then on (KIP-848, KIP-1071). What a
-    member is told of only when its session is over, for the log did not take it before, it never had."""
+    member is told of only when its session may be over, for the log did not take it before, it may never have had."""
     held: dict[tuple[str, Place], list[Holding]] = {}
-    in_time = (one for one in history.holdings if one.begin_s < one.end_s)
-    for holding in sorted(in_time, key=lambda one: one.begin_s):
+    for holding in sorted(history.holdings, key=lambda one: one.begin_s):
         before = held.setdefault((holding.group, holding.place), [])
-        for other in before:
+        for other in before if holding.begin_s < holding.end_s else ():
             if other.member != holding.member and other.end_s > holding.begin_s:
                 mine, before_me = f"{holding.member}'s at {holding.begin_s}", f"{other.member}'s until {other.end_s}"
                 yield f"{holding.place} is {mine}, {before_me}"
@@ -39,6 +38,6 @@ def owned_at_once(history: History) -> Iterator[str]:
         for holding in known:
             # Where the disk may lose what was acknowledged, the group is again as it was before the other came.
             passed_on = holding.begin_s > mine_s and not history.loses
-            is_others = holding.member != commit.member and holding.begin_s < commit.sent_s
+            is_others = holding.member != commit.member and holding.begin_s < min(commit.sent_s, holding.end_s)
             if is_others and (passed_on or commit.sent_s <= holding.end_s):
                 yield f"{commit.member} commits {commit.place} at {commit.sent_s}, which is {holding.member}'s"
