@@ -11,6 +11,7 @@ from broker.config.listeners import Endpoint
 from broker.coordination.across_nodes.followed_partitions import FollowedPartitions
 from broker.coordination.across_nodes.forwarding import Controller
 from broker.coordination.across_nodes.nodes import Nodes, SharedNodes
+from broker.coordination.across_nodes.peer_ends import PeerEnds
 from broker.coordination.across_nodes.peer_gate import PeerGate
 from broker.coordination.across_nodes.peer_markers import SharedMarkerWriter
 from broker.coordination.across_nodes.peer_share_state import PeerShareState
@@ -59,6 +60,7 @@ class BesideOthers:
         self._peers: Peers | None = None
         self._nodes: SharedNodes | None = None
         self._gate: PeerGate | None = None
+        self._ends: PeerEnds | None = None
         self.followed: FollowedPartitions | None = None
 
     async def join(
@@ -88,6 +90,7 @@ class BesideOthers:
         )
         self._peers, self._nodes = self._make_peers(nodes), nodes
         self._gate = PeerGate(nodes, self._peers, self._own)
+        self._ends = PeerEnds(nodes, self._peers, self._own)
         # A node that stands still keeps its connections: who waits for it is told when it is fenced.
         cluster.on_durable(self._peers.addresses_changed)
         self._peers.addresses_changed()
@@ -110,6 +113,12 @@ class BesideOthers:
         """The way to coordinators in other nodes."""
         assert self._gate is not None, "nobody is known yet"
         return self._gate
+
+    @property
+    def ends(self) -> PeerEnds:
+        """Where partitions end that other nodes lead."""
+        assert self._ends is not None, "nobody is known yet"
+        return self._ends
 
     def markers(self, local: LocalMarkerWriter, topics: TopicDirectory) -> MarkerWriter:
         """The way of markers: `local` writes those of partitions that this node leads."""

@@ -20,6 +20,7 @@ from broker.coordination.access.acls import FollowedAcls
 from broker.coordination.across_nodes.followed_partitions import FollowedPartitions
 from broker.coordination.across_nodes.forwarding import Controller
 from broker.coordination.across_nodes.nodes import Nodes
+from broker.coordination.across_nodes.peer_ends import PeerEnds
 from broker.coordination.across_nodes.peer_gate import PeerGate
 from broker.coordination.cluster import Cluster
 from broker.coordination.consumer_groups.expressions import ExpressionResolver
@@ -55,6 +56,9 @@ class Others(Protocol):
 
     @property
     def gate(self) -> PeerGate: ...
+
+    @property
+    def ends(self) -> PeerEnds: ...
 
     @property
     def followed(self) -> FollowedPartitions | None: ...
@@ -138,6 +142,11 @@ class Services:
         return None if self.others is None else self.others.gate
 
     @property
+    def peer_ends(self) -> PeerEnds | None:
+        """Where partitions end that other nodes lead."""
+        return None if self.others is None else self.others.ends
+
+    @property
     def followed(self) -> FollowedPartitions | None:
         """What other nodes lead and is read here; None where every reader goes to the leader."""
         return None if self.others is None else self.others.followed
@@ -199,6 +208,11 @@ class WithCluster(Protocol):
 class WithController(Protocol):
     @property
     def controller(self) -> Controller | None: ...
+
+
+class WithPeerEnds(Protocol):
+    @property
+    def peer_ends(self) -> PeerEnds | None: ...
 
 
 class WithTopics(Protocol):

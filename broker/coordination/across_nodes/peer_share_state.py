@@ -6,7 +6,6 @@ Whatever time cures is answered with an error that who asks repeats; the metadat
 
 from typing import Any
 
-from broker.coordination.across_nodes.denials import Denials, denied_parts
 from broker.coordination.across_nodes.nodes import Nodes
 from broker.coordination.across_nodes.share_state_requests import (
     DELETE,
@@ -18,16 +17,13 @@ from broker.coordination.across_nodes.share_state_requests import (
     ShareStateRequests,
 )
 from broker.coordination.topics import TopicDirectory
-from broker.partitions.topic import Topic
-from broker.peers.port import Peers, PeerUnreachable
-from coordinator.cluster.leaders import NOBODY
+from broker.peers.port import Peers
 from coordinator.share_state.answers import Summary, Verdict
 from coordinator.share_state.kept import UNKNOWN_COUNT, ShareKey, Write
 from coordinator.share_state.port import PartitionState
 from coordinator.share_state.port import StateBatch as Batch
 from protocol.errors import ErrorCode
 from protocol.internal_topics import SHARE_GROUP_STATE
-from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
 from protocol.messages.share.state import (
     DeletePartitionData,
     InitializePartitionData,
@@ -37,20 +33,14 @@ from protocol.messages.share.state import (
     WritePartitionData,
 )
 
-LIST_OFFSETS = 11
-"""The version that nodes speak among each other."""
-LATEST, CONSUMER, TIMEOUT_MS = -1, -1, 30_000
-
 
 class PeerShareState:
-    """The way to the share coordinators in other nodes, and to the ends of the partitions that groups share."""
+    """The way to the share coordinators in other nodes."""
 
     def __init__(self, nodes: Nodes, topics: TopicDirectory, peers: Peers, own: Own) -> None:
         self._nodes = nodes
         self._topics = topics
-        self._peers = peers
         self._requests = ShareStateRequests(peers, own)
-        self._denials = Denials("ListOffsets")
 
     @property
     def has_begun(self) -> bool:
@@ -63,22 +53,6 @@ class PeerShareState:
             return None
         leader, _ = self._topics.leader(SHARE_GROUP_STATE, index)
         return None if leader == self._nodes.node_id else ShareStateAt(leader, self._requests)
-
-    async def end_of(self, topic: Topic, index: int) -> int | None:
-        """Where a partition that another node leads ends; None where that cannot be asked now."""
-        leader, _ = self._nodes.leader(topic.topic_id, index)
-        if leader in (NOBODY, self._nodes.node_id):
-            return None
-        partition = ListOffsetsPartition(partition_index=index, timestamp=LATEST)
-        wanted = ListOffsetsTopic(name=topic.name, partitions=[partition])
-        request = ListOffsetsRequest(replica_id=CONSUMER, isolation_level=0, topics=[wanted], timeout_ms=TIMEOUT_MS)
-        try:
-            answer = await self._peers.ask(leader, request, LIST_OFFSETS, ListOffsetsResponse)
-        except PeerUnreachable:
-            return None
-        self._denials.answered(leader, *(part.error_code for part in denied_parts(answer)))
-        told = (one for of_topic in answer.topics for one in of_topic.partitions)
-        return next((one.offset for one in told if one.partition_index == index and not one.error_code), None)
 
 
 class ShareStateAt:

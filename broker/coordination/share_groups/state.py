@@ -12,7 +12,7 @@ from broker.coordination.across_nodes.peer_share_state import PeerShareState, Sh
 from broker.coordination.coordinators import CoordinatorError, Shards
 from broker.coordination.topics import TopicDirectory
 from broker.partitions.partition import Partition
-from broker.partitions.topic import Topic, largest_batch
+from broker.partitions.topic import largest_batch
 from broker.process.environment import Environment
 from coordinator.machine import A, Outcome, Ticket
 from coordinator.share_state.answers import Summary, Verdict
@@ -170,10 +170,6 @@ class ShareStateKeeper:
             lambda machine, ticket, now_ms: machine.delete(key, ticket, now_ms),
             lambda there: there.delete(key),
         )
-
-    async def end_of(self, topic: Topic, index: int) -> int | None:
-        """Where a partition that another node leads ends; None where nobody can say it."""
-        return None if self._peers is None else await self._peers.end_of(topic, index)
 
     async def _patiently(
         self,

@@ -2,24 +2,30 @@
 Kafka. Looked at on the broker's loop, a few at a time.
 
 There are as many lines as `MOST_PARTITIONS` and `MOST_NAME_BYTES` say, and no more partitions are looked at than
-`MOST_LOOKED_AT`: how many have no lines is told.
+`MOST_LOOKED_AT`: how many have no lines is told. Of several nodes, those that lead partitions are asked where these
+end, `MOST_ASKED` of them.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from broker.api.services import Services
+from broker.coordination.across_nodes.peer_ends import Wanted
 from broker.http.metrics.metric import Family, Kind, Metric
 from broker.http.metrics.records_behind import CountedRecords, Key
-from broker.partitions.partition import Partition
+from broker.partitions.topic import Topic
 from broker.process.time_slice import TimeSlice
-from coordinator.groups.offsets import OffsetsOfGroup, StoredOffset
+from coordinator.groups.offsets import OffsetsOfGroup
 
 MOST_PARTITIONS = 2000
 """Of groups, each of which counts its own."""
 MOST_NAME_BYTES = 256 << 10
 """Of groups and topics in those lines: a group may be called by 32 KB."""
 MOST_LOOKED_AT = 50_000
+MOST_ASKED = 10_000
+"""Of other nodes."""
+PATIENCE_S = 2.0
+"""With other nodes: a scrape does not wait for one that stands still."""
 
 _PLACE = ("consumergroup", "topic", "partition")
 OFFSET = Metric("kafka_consumergroup_current_offset", Kind.GAUGE, "The offset that a group has committed.", _PLACE)
@@ -37,7 +43,7 @@ LAG_SUM = Metric(
     "kafka_consumergroup_lag_sum",
     Kind.GAUGE,
     "The same as kafka_consumergroup_lag, of all partitions of a topic that the group has committed offsets of and "
-    "that this node leads.",
+    "whose ends are known.",
     ("consumergroup", "topic"),
 )
 WORST = Metric("tallystick_consumergroup_lag_max", Kind.GAUGE, "The largest lag of a group in a partition, in offsets.")
@@ -45,7 +51,7 @@ NOT_TOLD = Metric(
     "tallystick_consumergroup_partitions_not_told",
     Kind.GAUGE,
     "Committed offsets of groups that this node coordinates, which have no lines of their own here: there are more "
-    "than are told, or their partitions are not open, or another node leads them.",
+    "than are told, or nobody says where their partitions end.",
 )
 METRICS = (OFFSET, LAG, RECORDS, LAG_SUM, WORST, NOT_TOLD)
 
@@ -61,10 +67,20 @@ class Line:
 
 
 @dataclass(slots=True)
+class Elsewhere:
+    """A partition of a group that another node leads."""
+
+    key: Key
+    committed: int
+    partition: Wanted
+
+
+@dataclass(slots=True)
 class Look:
     """All of them."""
 
     lines: list[Line] = field(default_factory=list)
+    elsewhere: list[Elsewhere] = field(default_factory=list)
     sums: dict[tuple[str, str], int] = field(default_factory=dict)
     names_bytes: int = 0
     looked_at: int = 0
@@ -82,8 +98,21 @@ async def look(services: Services, counted: CountedRecords) -> Look:
                 await _of_group(services, seen, group, offsets, slice_)
             if slice_.spent():
                 await slice_.wait_for_turn()
+    await _ask_others(services, seen, slice_)
     await _count_all(services, seen.lines, counted, slice_)
     return seen
+
+
+async def _ask_others(services: Services, seen: Look, slice_: TimeSlice) -> None:
+    if services.peer_ends is None or not seen.elsewhere:
+        return
+    ends = await services.peer_ends.of_many({one.key[1:]: one.partition for one in seen.elsewhere}.values(), PATIENCE_S)
+    for one in seen.elsewhere:
+        end = ends.get(one.key[1:])
+        if end is not None:
+            note(seen, one.key, one.committed, max(0, end - one.committed))
+        if slice_.spent():
+            await slice_.wait_for_turn()
 
 
 async def _count_all(services: Services, lines: list[Line], counted: CountedRecords, slice_: TimeSlice) -> None:
@@ -100,25 +129,26 @@ async def _count_all(services: Services, lines: list[Line], counted: CountedReco
 async def _of_group(services: Services, seen: Look, group: str, offsets: OffsetsOfGroup, slice_: TimeSlice) -> None:
     seen.looked_at += len(offsets)
     for (topic, index), stored in list(offsets.items()):
-        partition = _partition(services, topic, index, stored)
-        if partition is not None:
-            lag = max(0, partition.high_watermark - stored.offset)
-            seen.worst = max(seen.worst, lag)
-            note(seen, (group, topic, index), stored.offset, lag)
+        found = services.topics.by_name(topic)
+        if found is not None and stored.is_of(found.topic_id):
+            _of_partition(services, seen, (group, topic, index), stored.offset, found)
         if slice_.spent():
             await slice_.wait_for_turn()
 
 
-def _partition(services: Services, topic: str, index: int, stored: StoredOffset) -> Partition | None:
-    """The one that an offset was committed of; None where it is not open, or the topic was made anew."""
-    found, partition = services.topics.by_name(topic), services.topics.partition(topic, index)
-    if found is None or partition is None or partition.offline is not None or not stored.is_of(found.topic_id):
-        return None
-    return partition
+def _of_partition(services: Services, seen: Look, key: Key, committed: int, topic: Topic) -> None:
+    """One whose topic is still the one that it was committed of. It may not be open here."""
+    partition = services.topics.partition(topic.name, key[2])
+    if not services.nodes.leads(topic.topic_id, key[2]):
+        if len(seen.elsewhere) < MOST_ASKED:
+            seen.elsewhere.append(Elsewhere(key, committed, (topic, key[2])))
+    elif partition is not None and partition.offline is None:
+        note(seen, key, committed, max(0, partition.high_watermark - committed))
 
 
 def note(seen: Look, key: Key, committed: int, lag: int) -> None:
     """A partition of a group, as far as there is room for it."""
+    seen.worst = max(seen.worst, lag)
     group, topic, _ = key
     size = len(group.encode()) + len(topic)
     if (group, topic) in seen.sums:
@@ -138,6 +168,8 @@ async def _count(services: Services, line: Line, counted: CountedRecords, slice_
     while records is None:
         found, partition = services.topics.by_name(topic), services.topics.partition(topic, index)
         if found is None or partition is None or partition.offline is not None:
+            return
+        if not services.nodes.leads(found.topic_id, index):
             return
         records = counted.step(line.key, found.topic_id, partition, line.committed)
         if slice_.spent():

@@ -1,6 +1,7 @@
-"""What each of three nodes tells Prometheus of the cluster: one of them is the controller, all know the same nodes, and
-what another one leads is not offline."""
+"""What each of three nodes tells Prometheus of the cluster: one of them is the controller, all know the same nodes,
+what another one leads is not offline, and how far a group is behind there."""
 
+import asyncio
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
@@ -9,10 +10,20 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.api.services import Services
-from broker.http.metrics import state, topics
+from broker.http.metrics import groups, state, topics
 from broker.http.metrics.metric import Family
+from broker.http.metrics.records_behind import CountedRecords
 from coordinator.cluster.leaders import NOBODY
+from protocol.internal_topics import CONSUMER_OFFSETS
+from protocol.messages.group_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records.record import NewRecord, build_batch
 from tests.unit.across_nodes.three_nodes import ThreeNodes, until, with_three_nodes
+from tests.unit.transactions.node_rig import ask
 
 PREFIX = "kafka_controller_kafkacontroller_"
 CONTROLLERS, BROKERS, FENCED = (f"{PREFIX}{name}count" for name in ("activecontroller", "activebroker", "fencedbroker"))
@@ -88,3 +99,52 @@ def test_what_another_node_leads_is_not_offline_and_what_nobody_leads_is(
         assert (found[OFFLINE], found[OFFLINE_HERE]) == (1, 0)
 
     with_three_nodes(story, tmp_path, {"num.partitions": str(PARTITIONS)})
+
+
+async def commit(services: Services, topic: str, offsets: dict[int, int]) -> None:
+    partitions = [
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata=None)
+        for index, offset in offsets.items()
+    ]
+    topics_ = [OffsetCommitRequestTopic(name=topic, partitions=partitions)]
+    while True:
+        answer = await ask(services, OffsetCommitRequest(group_id="g", member_id="", topics=topics_), 8)
+        if not any(one.error_code for one in answer.topics[0].partitions):
+            return
+
+
+async def write(nodes: ThreeNodes, leader: int, topic: str, count: int) -> None:
+    records = memoryview(build_batch([NewRecord(value=b"v", timestamp_ms=1)] * count))
+    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=records)])
+    answer = await nodes.answer_of(leader, ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data]), 9)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+async def lags_of(services: Services) -> dict[int, int]:
+    """Of the group, by partition."""
+    seen = await groups.look(services, CountedRecords())
+    assert seen.worst == max([0, *seen.sums.values()])
+    return {line.key[2]: line.lag for line in seen.lines}
+
+
+def test_how_far_a_group_is_behind_is_told_of_what_others_lead_too(tmp_path: Any) -> None:
+    """By the node that coordinates it, and by no other: a sum over the nodes is right."""
+
+    async def story(nodes: ThreeNodes) -> None:
+        await nodes.by_id[nodes.controller].topics.ensure_internal(CONSUMER_OFFSETS)
+        for node_id in nodes.by_id:
+            await nodes.known_at(node_id, CONSUMER_OFFSETS)
+        coordinator, _ = nodes.by_id[nodes.controller].topics.leader(CONSUMER_OFFSETS, 0)
+        leader = next(node_id for node_id in nodes.by_id if node_id != coordinator)
+        await nodes.make_topic("t", leader)
+        for node_id in nodes.by_id:
+            await nodes.known_at(node_id, "t")
+        await write(nodes, leader, "t", 3)
+        await commit(nodes.by_id[coordinator], "t", {0: 1})
+        assert await lags_of(nodes.by_id[coordinator]) == {0: 2}
+        assert [await lags_of(one) for node_id, one in nodes.by_id.items() if node_id != coordinator] == [{}, {}]
+        await nodes.together.kill(leader)
+        while await lags_of(nodes.by_id[coordinator]) != {0: 2}:
+            await asyncio.sleep(0.01)
+
+    with_three_nodes(story, tmp_path)

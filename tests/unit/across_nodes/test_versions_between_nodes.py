@@ -11,9 +11,9 @@ from broker.api import forwarded
 from broker.api.api_families import load_handlers
 from broker.api.forwarded import SETTINGS, altered_by_controller
 from broker.coordination.across_nodes.forwarding import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
+from broker.coordination.across_nodes.peer_ends import LIST_OFFSETS
 from broker.coordination.across_nodes.peer_gate import ADD_PARTITIONS_TO_TXN
 from broker.coordination.across_nodes.peer_markers import WRITE_TXN_MARKERS
-from broker.coordination.across_nodes.peer_share_state import LIST_OFFSETS
 from broker.coordination.across_nodes.share_state_requests import DELETE, INITIALIZE, READ, SUMMARIZE, WRITE
 from broker.peers.connections import GREETING, GREETING_VERSION
 from protocol.messages.configs import (

@@ -12,7 +12,6 @@ from broker.coordination.across_nodes.peer_share_state import PeerShareState, Sh
 from broker.coordination.across_nodes.share_state_requests import AT_ONCE
 from broker.coordination.share_groups import state as keeping
 from broker.coordination.share_groups.state import ShareShards, ShareStateKeeper
-from broker.partitions.topic import Topic
 from broker.peers.port import PeerUnreachable
 from coordinator.share_state.answers import DONE, Summary, Verdict
 from coordinator.share_state.kept import ShareKey, Write
@@ -20,12 +19,6 @@ from coordinator.share_state.port import PartitionState, StateBatch
 from protocol.codec import decode, encode_bytes
 from protocol.errors import ErrorCode
 from protocol.internal_topics import SHARE_GROUP_STATE
-from protocol.messages.offsets import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
 from protocol.messages.share.state import (
     DeletePartitionResult,
     DeleteShareGroupStateRequest,
@@ -52,7 +45,7 @@ class World:
         self.tasks: list[asyncio.Task[None]] = []
         self._answering = answering
         itself = cast(Any, self)
-        self.peers = PeerShareState(SimpleNamespace(node_id=HERE, leader=self._leads), itself, itself, self._own)  # type: ignore[arg-type]
+        self.peers = PeerShareState(SimpleNamespace(node_id=HERE, leader=self._leads), itself, itself, self._own)
 
     def _own(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         self.tasks.append(asyncio.ensure_future(work))
@@ -138,7 +131,6 @@ def test_a_node_that_cannot_be_asked_may_be_asked_again() -> None:
     async def story(world: World) -> None:
         assert await asyncio.gather(*every_question(world.there)) == [AWAY] * 5
         assert len(world.asked) == 5
-        assert await world.peers.end_of(cast(Topic, SimpleNamespace(name="t", topic_id=T)), 0) is None
 
     told(story, unreachable)
 
@@ -149,30 +141,24 @@ def test_a_node_that_does_not_let_this_one_ask_is_as_good_as_gone_and_told_of_on
     """Members can do nothing about it. It may be that this node's principal is to become a super user."""
 
     async def answering(node_id: int, request: Any, version: int) -> Any:
-        if isinstance(request, ListOffsetsRequest):
-            end = ListOffsetsPartitionResponse(partition_index=0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[end])])
         denied = DeletePartitionResult(
             partition=0, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message="Cluster authorization failed"
         )
         return DeleteShareGroupStateResponse(results=[DeleteStateResult(topic_id=T, partitions=[denied])])
 
     async def story(world: World) -> None:
-        topic = cast(Topic, SimpleNamespace(name="t", topic_id=T))
         for _ in range(2):
             assert await world.there.delete(ShareKey("g", T, 0)) == AWAY
-            assert await world.peers.end_of(topic, 0) is None
 
     told(story, answering)
     logged = [vars(one)["fields"] for one in caplog.records]
-    assert logged == [{"node": THERE, "of": "DeleteShareGroupState"}, {"node": THERE, "of": "ListOffsets"}]
+    assert logged == [{"node": THERE, "of": "DeleteShareGroupState"}]
 
 
 def test_where_nobody_leads_nobody_is_asked() -> None:
     async def story(world: World) -> None:
-        world.leader_of_state = world.leader_of_topic = NOBODY
+        world.leader_of_state = NOBODY
         assert await asyncio.gather(*every_question(world.there)) == [AWAY] * 5
-        assert await world.peers.end_of(cast(Topic, SimpleNamespace(name="t", topic_id=T)), 0) is None
         assert world.asked == []
 
     told(story, unreachable)
@@ -246,44 +232,6 @@ def test_whoever_waits_is_told_when_the_node_ends() -> None:
 
     async def answering(node_id: int, request: Any, version: int) -> Any:
         await asyncio.Event().wait()
-
-    told(story, answering)
-
-
-def test_the_end_of_a_partition_is_asked_of_its_leader(tmp_path: Path) -> None:
-    async def story(broker: Broker) -> None:
-        await broker.topic("t")
-        topic = broker.node.topics.by_name("t")
-        assert topic is not None
-
-        async def answering(node_id: int, request: Any, version: int) -> Any:
-            return await broker.ask(request, version)
-
-        world = World(answering)
-        assert await world.peers.end_of(topic, 0) == 0
-        assert await world.peers.end_of(topic, 99) is None, "there is no such partition there"
-        assert [node_id for node_id, _, _ in world.asked] == [THERE, THERE]
-        world.leader_of_topic = HERE
-        assert await world.peers.end_of(topic, 0) is None
-
-    run_story(story, tmp_path, FEW)
-
-
-@pytest.mark.parametrize(
-    "topics",
-    [
-        [],
-        [ListOffsetsTopicResponse(name="t", partitions=[])],
-        [ListOffsetsTopicResponse(name="t", partitions=[ListOffsetsPartitionResponse(partition_index=7, offset=9)])],
-    ],
-    ids=["no topic", "no partition", "another one"],
-)
-def test_an_answer_without_the_partition_tells_nothing(topics: list[ListOffsetsTopicResponse]) -> None:
-    async def story(world: World) -> None:
-        assert await world.peers.end_of(cast(Topic, SimpleNamespace(name="t", topic_id=T)), 0) is None
-
-    async def answering(node_id: int, request: Any, version: int) -> Any:
-        return ListOffsetsResponse(topics=topics)
 
     told(story, answering)
 

@@ -17,6 +17,7 @@ from broker.api.services import (
     WithEnvironment,
     WithGroups,
     WithNodes,
+    WithPeerEnds,
     WithShareErrands,
     WithShareState,
     WithTopics,
@@ -58,7 +59,15 @@ UNKNOWN_LAG = -1
 
 
 class ShareOffsetServices(
-    WithCluster, WithEnvironment, WithGroups, WithNodes, WithShareErrands, WithShareState, WithTopics, Protocol
+    WithCluster,
+    WithEnvironment,
+    WithGroups,
+    WithNodes,
+    WithPeerEnds,
+    WithShareErrands,
+    WithShareState,
+    WithTopics,
+    Protocol,
 ):
     """What these handlers use of the node."""
 
@@ -148,7 +157,7 @@ async def _describe_topic(
             summary = await services.share_state.summarize(ShareKey(group_id, topic.topic_id, index))
             end = partition.high_watermark
             if services.nodes.leader(topic.topic_id, index)[0] != services.nodes.node_id:
-                end = await services.share_state.end_of(topic, index)
+                end = None if services.peer_ends is None else await services.peer_ends.of(topic, index)
         described.partitions.append(_described(index, end, summary))
         await time_slice.give_way()
     return described
