@@ -142,7 +142,7 @@ def _of_partition(services: Services, seen: Look, key: Key, committed: int, topi
     if not services.nodes.leads(topic.topic_id, key[2]):
         if len(seen.elsewhere) < MOST_ASKED:
             seen.elsewhere.append(Elsewhere(key, committed, (topic, key[2])))
-    elif partition is not None and partition.offline is None:
+    elif partition is not None and not partition.refusal:
         note(seen, key, committed, max(0, partition.high_watermark - committed))
 
 

@@ -290,3 +290,19 @@ def test_what_is_done_is_not_left_to_do(tmp_path: Path) -> None:
         assert await offsets(broker) == {("t", 0): (3, 0 - 3 - 4)}
 
     run_story(story, tmp_path, SETTINGS)
+
+
+def test_who_may_have_been_replaced_does_not_say_what_is_left_to_do(tmp_path: Path) -> None:
+    """It stood still: where it takes the partition to end, another has gone on."""
+
+    async def story(broker: Broker) -> None:
+        await begin(broker, "t")
+        await set_offsets(broker, ("t", {0: 3}))
+        partition = broker.node.topics.partition("t", 0)
+        assert partition is not None
+        partition.refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert await offsets(broker) == {("t", 0): (3, -1)}
+        partition.refusal = ErrorCode.NONE
+        assert await offsets(broker) == {("t", 0): (3, -3)}
+
+    run_story(story, tmp_path, SETTINGS)

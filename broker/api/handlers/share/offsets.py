@@ -155,9 +155,11 @@ async def _describe_topic(
         end: int | None = None
         if topic is not None and partition is not None:
             summary = await services.share_state.summarize(ShareKey(group_id, topic.topic_id, index))
-            end = partition.high_watermark
-            if services.nodes.leader(topic.topic_id, index)[0] != services.nodes.node_id:
-                end = None if services.peer_ends is None else await services.peer_ends.of(topic, index)
+            if services.nodes.leads(topic.topic_id, index):
+                # Who may have been replaced does not know where it ends.
+                end = None if partition.refusal else partition.high_watermark
+            elif services.peer_ends is not None:
+                end = await services.peer_ends.of(topic, index)
         described.partitions.append(_described(index, end, summary))
         await time_slice.give_way()
     return described
