@@ -121,6 +121,11 @@ class SharedCommits:
         return 0 if self._memory is None else self._memory.pending_bytes
 
     @property
+    def read_bytes(self) -> tuple[int, int]:
+        """What is in memory to be read, and what is ahead of readers."""
+        return (0, 0) if self._memory is None else (self._memory.held_bytes, self._memory.ahead_bytes)
+
+    @property
     def keeps_apart(self) -> bool:
         """Whether bytes of clients' topics are brought before their commit."""
         return self._store.keeps_apart

@@ -1,5 +1,6 @@
 """How much of the logs of a shared store a node holds in memory to be read: what was committed last, and what was
-brought from the store for a reader. Beyond the limits what is oldest goes.
+brought from the store for a reader. Beyond the limits what is oldest goes. What is read ahead of readers has a limit of
+its own (`broker.shared.reading.ahead`), and is counted here.
 """
 
 from collections import deque
@@ -30,6 +31,8 @@ class ReadMemory:
         self._pending_limit_bytes = pending_limit_bytes
         self.pending_bytes = 0
         """Appended and not committed: it cannot go."""
+        self.ahead_bytes = 0
+        """Brought, or on its way, for who has not asked for it yet."""
         self._committed: deque[tuple[Holder, int, int]] = deque()
         """(log, end offset, bytes), the oldest first."""
         self._committed_bytes = 0
@@ -44,6 +47,11 @@ class ReadMemory:
     def is_full(self) -> bool:
         """Whether so much waits for its commit that nothing more is taken."""
         return self.pending_bytes >= self._pending_limit_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """What was committed, or was brought for who asked for it."""
+        return self._committed_bytes + self._brought_bytes
 
     def committed(self, log: Holder, end_offset: int, size_bytes: int) -> None:
         """So much of a log, up to an offset, waits no longer."""

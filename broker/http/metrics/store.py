@@ -18,6 +18,18 @@ PENDING = Metric(
     "Bytes that are written and not committed yet: beyond tallystick.store.pending.bytes writers are refused. "
     "Where there is a store.",
 )
+READ = Metric(
+    "tallystick_store_memory_bytes",
+    Kind.GAUGE,
+    "Bytes of logs in memory, to be read: what was committed last, and what was brought for readers, of each up to "
+    "tallystick.store.memory.bytes. Where there is a store.",
+)
+AHEAD = Metric(
+    "tallystick_store_read_ahead_bytes",
+    Kind.GAUGE,
+    "Bytes that are brought, or on their way, before readers ask for them: tallystick.store.read.ahead.bytes at most. "
+    "Where there is a store.",
+)
 BROUGHT = Metric("tallystick_store_uploads_total", Kind.COUNTER, "Objects that were written to the bucket.")
 BROUGHT_BYTES = Metric("tallystick_store_upload_bytes_total", Kind.COUNTER, "Their bytes.")
 FAILED = Metric(
@@ -30,7 +42,7 @@ OLDEST = Metric(
     Kind.GAUGE,
     "How long the oldest object that is not in the bucket yet has been under way; 0: there is none.",
 )
-METRICS = (SILENT, PENDING, BROUGHT, BROUGHT_BYTES, FAILED, OLDEST)
+METRICS = (SILENT, PENDING, READ, AHEAD, BROUGHT, BROUGHT_BYTES, FAILED, OLDEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +57,13 @@ async def look(broker: SeenBroker) -> Look:
     commits = broker.node.group_commit
     if not isinstance(commits, SharedCommits):
         return Look()
-    found: list[tuple[Metric, float]] = [(SILENT, commits.silent_ms / 1000), (PENDING, commits.pending_bytes)]
+    in_memory, ahead = commits.read_bytes
+    found: list[tuple[Metric, float]] = [
+        (SILENT, commits.silent_ms / 1000),
+        (PENDING, commits.pending_bytes),
+        (READ, in_memory),
+        (AHEAD, ahead),
+    ]
     if commits.keeps_apart:
         uploads = commits.uploads
         found += [

@@ -46,13 +46,17 @@ class ReadingAhead:
         self.turns = turns
         self.ways = asyncio.Semaphore(AT_ONCE_APART if store.keeps_apart else AT_ONCE)
         self.limit_bytes = limit_bytes
-        self.held_bytes = 0
         self.stretch_bytes = STRETCH_BYTES
         """What is brought for a reader at a time."""
         self._memory = memory
         self._readers: dict[_Reader, float] = {}
         """Those who read on, and when they have asked last, in this order."""
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def held_bytes(self) -> int:
+        """What is ahead of all readers."""
+        return self._memory.ahead_bytes
 
     @property
     def share(self) -> int:
@@ -71,8 +75,12 @@ class ReadingAhead:
         """Whether so much more may be held; it counts from now on."""
         if self.held_bytes + size_bytes > self.limit_bytes:
             return False
-        self.held_bytes += size_bytes
+        self._memory.ahead_bytes += size_bytes
         return True
+
+    def release(self, size_bytes: int) -> None:
+        """So much is held no longer."""
+        self._memory.ahead_bytes -= size_bytes
 
     def reads_on(self, reader: "_Reader") -> None:
         """It has asked just now."""
@@ -305,10 +313,10 @@ class _Piece:
         if not self._is_dropped:
             self.stretch = stretch
         elif self.has_begun:
-            self._node.held_bytes -= self._size_bytes
+            self._node.release(self._size_bytes)
 
     def drop(self) -> None:
         """It is not wanted, or is somebody else's."""
         self._is_dropped, self.stretch = True, None
         if not self.has_begun or self.over.done():
-            self._node.held_bytes -= self._size_bytes
+            self._node.release(self._size_bytes)

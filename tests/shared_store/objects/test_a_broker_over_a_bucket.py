@@ -80,7 +80,7 @@ def test_coordinators_go_on_while_the_bucket_is_away(nodes: NodesApart) -> None:
     assert everything(node.bootstrap, "t") == of(committed), "what is in memory is read"
     nodes.line.open()
     insist(producer.commit_transaction)
-    assert everything(node.bootstrap, "t") == of([*committed, 5])
+    nodes.wait_until(lambda: everything(node.bootstrap, "t") == of([*committed, 5]), "and the marker of the last one")
     assert node.stop() == 0
 
 
@@ -210,6 +210,7 @@ def test_who_watches_a_node_is_told_of_a_bucket_that_is_away(nodes: NodesApart) 
     told = ask(f"{node.http_url}/metrics").text
     assert all(f"# TYPE {one.name} {one.kind.value}\n" in told for one in METRICS)
     assert _metric(node, "uploads_total") == 1 and _metric(node, "upload_oldest_seconds") == 0
+    assert _metric(node, "memory_bytes") > len(b"before") and _metric(node, "read_ahead_bytes") == 0
     nodes.line.cut()
     producer.produce("t", b"meanwhile")
     producer.poll(0)
