@@ -42,15 +42,30 @@ class ShareErrands:
         self._share_state = share_state
         self._topics = topics
         self._own = own
+        self._initializing: dict[str, set[asyncio.Task[Any]]] = {}
+        """By group: who has partitions kept."""
 
     def begin(self, errand: Errand) -> None:
         """Have partitions of a group kept, whoever serves them choosing where to start."""
-        self._own(self._initialize(errand, {}))
+        self._begun(errand, {})
 
     async def initialize(self, errand: Errand, start_offsets: Mapping[Partition, int]) -> dict[Partition, Verdict]:
         """Have partitions kept, from the offsets named. Goes on when nobody waits any more."""
-        verdicts: dict[Partition, Verdict] = await asyncio.shield(self._own(self._initialize(errand, start_offsets)))
+        verdicts: dict[Partition, Verdict] = await asyncio.shield(self._begun(errand, start_offsets))
         return verdicts
+
+    def _begun(self, errand: Errand, start_offsets: Mapping[Partition, int]) -> "asyncio.Task[Any]":
+        group_id = errand.group_id
+        task = self._own(self._initialize(errand, start_offsets))
+        self._initializing.setdefault(group_id, set()).add(task)
+        task.add_done_callback(lambda _: self._ended(group_id, task))
+        return task
+
+    def _ended(self, group_id: str, task: "asyncio.Task[Any]") -> None:
+        running = self._initializing[group_id]
+        running.discard(task)
+        if not running:
+            del self._initializing[group_id]
 
     async def forget(self, errand: Errand) -> dict[Partition, Verdict]:
         """Have all partitions of an errand forgotten. Goes on when nobody waits any more."""
@@ -106,8 +121,12 @@ class ShareErrands:
         return {} if errand is None else await self._kept(errand, start_offsets)
 
     async def _forget(self, errand: Errand) -> dict[Partition, Verdict]:
+        """The group has nothing initialised by now. Who was asked before to keep something is waited for: what came
+        behind this would be kept of a group that is gone."""
         verdicts = {}
         try:
+            if running := self._initializing.get(errand.group_id):
+                await asyncio.wait(running)
             verdicts = await self._each(errand, lambda one: self._share_state.delete(ShareKey(errand.group_id, *one)))
         finally:
             await self._say_forgotten(errand, verdicts)

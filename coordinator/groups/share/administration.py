@@ -83,10 +83,13 @@ class ShareAdministration:
 
     def delete(self, group_id: str, ticket: Ticket[ErrorCode | None], now_ms: int) -> Outcome[ErrorCode | None]:
         """Delete a group that is there, of which the share coordinator keeps nothing any more; or one whose records
-        cannot be read."""
+        cannot be read. Where somebody has begun with it again since that was forgotten, COORDINATOR_NOT_AVAILABLE."""
         group = self._groups.by_id[group_id]
-        if group.members and group_id not in self._groups.unreadable:
-            return Outcome(answers=[(ticket, ErrorCode.NON_EMPTY_GROUP)])
+        if group_id not in self._groups.unreadable:
+            if group.members:
+                return Outcome(answers=[(ticket, ErrorCode.NON_EMPTY_GROUP)])
+            if group.initializing or group.initialized or group.deleting:
+                return Outcome(answers=[(ticket, ErrorCode.COORDINATOR_NOT_AVAILABLE)])
         records = list(share_group_tombstones(group))
         return Outcome(records, answers=[(ticket, ErrorCode.NONE)], reason=f"share group {group_id} deleted")
 

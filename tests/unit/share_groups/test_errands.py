@@ -285,3 +285,42 @@ def test_it_goes_on_when_nobody_waits_any_more(what: str) -> None:
         assert client.cancelled() and len(world.heard) == 1
 
     told(story)
+
+
+@pytest.mark.parametrize("begun_by", ["a heartbeat", "an administrator"])
+def test_nothing_is_forgotten_while_somebody_has_it_kept(begun_by: str) -> None:
+    """A group that is deleted while its offsets are set: what came behind the deletion would be kept of no group, and
+    the next one of that name would begin with it."""
+
+    async def story(world: World) -> None:
+        world.gate = asyncio.Event()
+        if begun_by == "a heartbeat":
+            world.errands.begin(ERRAND)
+        else:
+            world.tasks.append(asyncio.ensure_future(world.errands.initialize(ERRAND, {})))
+        while world.under_way < len(ALL):
+            await asyncio.sleep(0)
+        forgetting = asyncio.ensure_future(world.errands.forget(ERRAND))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert {one[0] for one in world.asked} == {"initialize"}
+        world.gate.set()
+        assert await forgetting == dict.fromkeys(ALL, DONE)
+        assert [one[0] for one in world.asked] == ["initialize"] * len(ALL) + ["delete"] * len(ALL)
+        assert [one[0] for one in world.heard] == ["kept", "gone"]
+        assert not world.errands._initializing, "nothing is left of it"
+
+    told(story)
+
+
+def test_one_that_was_given_up_is_not_waited_for() -> None:
+    async def story(world: World) -> None:
+        world.gate = asyncio.Event()
+        world.errands.begin(ERRAND)
+        while world.under_way < len(ALL):
+            await asyncio.sleep(0)
+        world.tasks[0].cancel()
+        world.gate.set()
+        assert await world.errands.forget(ERRAND) == dict.fromkeys(ALL, DONE)
+
+    told(story)

@@ -104,6 +104,18 @@ def test_a_deleted_group_leaves_nothing() -> None:
     assert story.come("m1", "t") == 3
 
 
+def test_a_group_that_somebody_has_begun_with_again_is_not_deleted_until_that_is_forgotten() -> None:
+    """Else the share coordinator would keep something of a group that is gone."""
+    story = ShareStory(t=1)
+    story.come("m1", "t")
+    story.say("m1", -1)
+    story.forgotten(story.forget())
+    story.set_offsets({"t": [0]})
+    assert story.delete() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    story.forgotten(story.forget())
+    assert story.delete() is ErrorCode.NONE
+
+
 def test_other_protocols_find_no_group_of_theirs() -> None:
     story = ShareStory(t=1)
     story.come("m1", "t")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker.api.handlers import group_administration
 from broker.coordination.share_groups.state import ShareStateKeeper
 from coordinator.groups.consumer.topics import NAMES_MOST
 from coordinator.share_state.answers import Summary, Verdict
@@ -273,6 +274,33 @@ def test_what_could_not_be_forgotten_is_still_to_be(tmp_path: Path, monkeypatch:
             ("u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ]
         assert group.deleting == {}
+
+    run_story(story, tmp_path, SETTINGS)
+
+
+@pytest.mark.parametrize(("times", "error"), [(2, ErrorCode.NONE), (99, ErrorCode.COORDINATOR_NOT_AVAILABLE)])
+def test_offsets_that_are_set_while_a_group_is_deleted(
+    times: int, error: ErrorCode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the two steps of it, so often."""
+
+    async def story(broker: Broker) -> None:
+        await begin(broker, "t")
+        await set_offsets(broker, ("t", {0: 1}))
+        delete_group, calls = group_administration.delete_group, 0
+
+        async def late(groups: Any, group_id: str) -> ErrorCode:
+            nonlocal calls
+            calls += 1
+            if calls <= times:
+                assert (await set_offsets(broker, ("t", {0: calls}))).error_code == ErrorCode.NONE
+            return await delete_group(groups, group_id)
+
+        monkeypatch.setattr(group_administration, "delete_group", late)
+        (answer,) = (await broker.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2)).results
+        assert answer.error_code == error
+        if error is ErrorCode.NONE:
+            assert await offsets(broker, ("t", [0])) == {("t", 0): (-1, -1)}, "nothing is kept of it"
 
     run_story(story, tmp_path, SETTINGS)
 
