@@ -26,6 +26,13 @@ class Operation:
     """Another request on the id was under way."""
     _known: dict[Identity, tuple[Identity, ...]] = field(default_factory=dict)
 
+    @property
+    def is_fenced_by_the_partition(self) -> bool:
+        """It may have been let in by the coordinator, and have come to the partition behind the marker of whoever has
+        fenced the producer since."""
+        is_fenced = self.observed is not None and self.observed.code == ErrorCode.INVALID_PRODUCER_EPOCH
+        return is_fenced and self.contended and self.exchange.api == "Produce"
+
     def after(self, known: Identity) -> Iterator[Identity]:
         """The states behind it, if it was answered as it was."""
         seen = self.observed

@@ -82,6 +82,10 @@ class Follower:
         if self.claims and (given := sum(number < 0 for number in done)) < len(self.claims):
             for state in self.operations[self.claims[given]].unanswered(known):
                 yield state, (done if known.kind == Kind.ONGOING else done | {-1 - given})
+        yield from self._after_those_under_way(configuration)
+
+    def _after_those_under_way(self, configuration: Configuration) -> Iterator[Configuration]:
+        known, done = configuration
         behind: set[str] = set()
         for index in self.under_way:
             one = self.operations[index]
@@ -89,6 +93,9 @@ class Follower:
                 continue
             if known.kind == Kind.ONGOING and one.claims is not None:  # it waits until what it aborts has ended
                 for state in fenced(known, self.circumstances):
+                    yield state, done
+            if one.is_fenced_by_the_partition:
+                for state in one.unanswered(known):
                     yield state, done
             if one.exchange.connection not in behind:
                 for state in one.after(known):

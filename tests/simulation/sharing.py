@@ -2,18 +2,31 @@
 
 import asyncio
 
+from protocol.errors import ErrorCode
 from protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
+from protocol.messages.share.offsets import (
+    DescribeOffsetsGroup,
+    DescribeOffsetsTopic,
+    DescribeShareGroupOffsetsRequest,
+)
 from tests.simulation.clients.session import Session
 from tests.simulation.clients.share_session import GROUP
-from tests.simulation.clients.sharer import LOCK_MS, MOST_DELIVERIES, SESSION_MS, Sharer
+from tests.simulation.clients.sharer import LOCK_MS, MOST_DELIVERIES, SESSION_MS, TOPIC, Sharer
 from tests.simulation.shape import Plan
 from tests.simulation.world import World
 
 GROUP_RESOURCE = 32
+AWAY = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+}
+"""A share coordinator, for now."""
 LOOK_EVERY_S = SESSION_MS / 12_000
 """Several times in a session, on any clock."""
 QUIET_LOOKS = int(2.4 * LOCK_MS / 1000 / LOOK_EVERY_S)
@@ -55,6 +68,7 @@ async def set_up(world: World, session: Session) -> None:
 async def accept_the_rest(world: World, patience_s: float) -> None:
     """One more member accepts all that it is handed, until there is nothing any more."""
     member = Sharer(world, "last-sharer", world.plan.seed)
+    await _until_told_what_is_kept(world, world.scheduler.now + patience_s)
     deadline, looks = world.scheduler.now + patience_s, 0
     while looks < QUIET_LOOKS:
         looks = looks + 1 if await member.accept_all(world.plan.partitions) else 0
@@ -65,3 +79,17 @@ async def accept_the_rest(world: World, patience_s: float) -> None:
         await asyncio.sleep(LOOK_EVERY_S if looks else 0.01)
     await member.leave()
     member.close()
+
+
+async def _until_told_what_is_kept(world: World, deadline_s: float) -> None:
+    """A share coordinator that is still loading hands out nothing, however often one looks."""
+    session = Session(world, "last")
+    topic = DescribeOffsetsTopic(topic_name=TOPIC, partitions=list(range(world.plan.partitions)))
+    request = DescribeShareGroupOffsetsRequest(groups=[DescribeOffsetsGroup(group_id=GROUP, topics=[topic])])
+    while world.scheduler.now < deadline_s:
+        (group,) = (await session.insist(request, 1)).groups
+        told = [one.error_code for topic in group.topics for one in topic.partitions]
+        if not AWAY.intersection([group.error_code, *told]):
+            break
+        await asyncio.sleep(LOOK_EVERY_S)
+    session.drop()
