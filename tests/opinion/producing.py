@@ -91,13 +91,16 @@ def refusals(evidence: Evidence, production: Production) -> list[Verdict] | None
     if batch is None or bounds is None or log.begin > 0 or circumstances.forgets_producers:
         return None
     shortest, longest = bounds.shortest(exchange.sent), bounds.longest(exchange.received)
+    found: list[Verdict] = []
     if result is not None and result.error_code == ErrorCode.NONE and result.base_offset >= shortest:
         shortest = longest = result.base_offset  # whatever was in front of it then is there still
+        if _was_sent_before(evidence, production):  # and is there since, though nobody was shown it
+            found.append(Verdict(ErrorCode.NONE, ongoing=False, offset=longest))
     elif longest == NEVER or (circumstances.restarts and _may_be_lost(evidence, production)):
         return None
     implicit = batch.header.is_transactional and exchange.version >= IMPLICIT
     states = log.states_of(batch.header.producer_id, shortest, max(shortest, longest))
-    found = [verdict(state, batch.header, implicit=implicit) for state in states]
+    found += [verdict(state, batch.header, implicit=implicit) for state in states]
     if batch.size > evidence.largest.get(place[0], LARGEST):
         return [Verdict(ErrorCode.MESSAGE_TOO_LARGE, one.ongoing) for one in found]
     if _is_waited_for(evidence, production):
@@ -105,6 +108,18 @@ def refusals(evidence: Evidence, production: Production) -> list[Verdict] | None
     if circumstances.restarts:  # behind one, a broker may remember no more than the last batch of a producer
         found += [Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, one.ongoing) for one in found if one.of_an_older]
     return found
+
+
+def _was_sent_before(evidence: Evidence, production: Production) -> bool:
+    """Whether it is repeated, and the first one was not refused."""
+    assert production.batch is not None
+    mine = production.batch.header
+    return any(
+        exchange.sent < production.exchange.sent
+        and (header.producer_epoch, header.base_sequence) == (mine.producer_epoch, mine.base_sequence)
+        and (result is None or result.error_code in (ErrorCode.NONE, *PASSING))
+        for exchange, header, result in evidence.written(production.place, mine.producer_id)
+    )
 
 
 def _is_waited_for(evidence: Evidence, production: Production) -> bool:
