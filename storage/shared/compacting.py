@@ -161,8 +161,6 @@ class SharedCompactor(Compactor):
         """What is between two offsets. Raises `LogClosed`, `LogDamaged`, `OSError`, and `NoLongerTrue`."""
         found, log = Stretch(), self._shared
         while offset < end_offset:
-            if offset < log.parts[0].base_offset:
-                raise NoLongerTrue
             stretch = yield from brought(log, offset)
             assert stretch is not None, "what is final does not go away but with the log"
             for index in range(stretch.index_of(offset), len(stretch)):

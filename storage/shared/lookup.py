@@ -6,7 +6,7 @@ from typing import Protocol
 from storage.log import LogClosed, LogConfig
 from storage.lookup import Found, Unreadable, first_record_at_or_after, largest_timestamp
 from storage.shared.parts import Part
-from storage.steps import Spent, Steps
+from storage.steps import NoLongerTrue, Spent, Steps
 from storage.stretch import Stretch
 
 
@@ -46,7 +46,10 @@ def find_in_parts(timestamp_ms: int, log: Parts, *, end_offset: int, spent: Spen
         if part.newest_ms < timestamp_ms:
             offset = ends
             continue
-        stretch = yield from brought(log, offset)
+        try:
+            stretch = yield from brought(log, offset)
+        except NoLongerTrue:
+            continue
         if stretch is None:
             return None
         found = yield from first_record_at_or_after(
@@ -73,7 +76,11 @@ def newest_in_parts(log: Parts, spent: Spent) -> Steps[Found]:
         # It may belong to a record that was deleted from its beginning.
         offset = log.start_offset
         while offset < ends:
-            stretch = yield from brought(log, offset)
+            try:
+                stretch = yield from brought(log, offset)
+            except NoLongerTrue:
+                offset = log.start_offset
+                continue
             if stretch is None:
                 break
             bounds = log.config.decompression
@@ -87,10 +94,13 @@ def newest_in_parts(log: Parts, spent: Spent) -> Steps[Found]:
 
 
 def brought(log: Parts, offset: int) -> Steps[Stretch | None]:
-    """What is in memory at an offset, once it is; None at the end of the log."""
+    """What is in memory at an offset, once it is; None at the end of the log. Raises `NoLongerTrue` where the log has
+    nothing there any more: that is never brought."""
     while offset < log.end_offset:
         if log.closed:
             raise LogClosed
+        if offset < log.parts[0].base_offset:
+            raise NoLongerTrue
         if (stretch := log.stretch_at(offset)) is not None:
             return stretch
         yield log.ask_for(offset)
