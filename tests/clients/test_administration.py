@@ -120,9 +120,14 @@ def test_kafka_metadata_quorum_describes_one_voter(bootstrap: str, tools: Tools)
     (voter,) = json.loads(told.pop("CurrentVoters"))
     leader = told["LeaderId"]
     assert str(voter["id"]) == leader and re.fullmatch(r"[A-Z]+://127\.0\.0\.1:\d+", voter["endpoints"][0])
-    assert told == {"LeaderId": leader, "MaxFollowerLag": "0", "MaxFollowerLagTimeMs": "0", "CurrentObservers": "[]"}
-    (replica,) = rows(tools.run("MetadataQuorumCommand", *server, "--replication"))
+    others = sorted(
+        AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60).brokers.keys() - {int(leader)}
+    )
+    assert [one["id"] for one in json.loads(told.pop("CurrentObservers"))] == others
+    assert told == {"LeaderId": leader, "MaxFollowerLag": "0", "MaxFollowerLagTimeMs": "0"}
+    replica, *followers = rows(tools.run("MetadataQuorumCommand", *server, "--replication"))
     assert (replica["NodeId"], replica["Lag"], replica["Status"]) == (leader, "0", "Leader")
+    assert [(one["NodeId"], one["Status"]) for one in followers] == [(str(one), "Observer") for one in others]
     assert replica["DirectoryId"] == "A" * 22 and int(replica["LogEndOffset"]) > 0
 
 

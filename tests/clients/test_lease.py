@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from itertools import permutations
 from typing import Any, cast
@@ -224,9 +224,9 @@ def test_a_killed_broker_costs_nothing_but_time(own_broker: Callable[..., Broker
     """Every request is repeated with the same epoch and sequences, in the middle of sending and before the end."""
     broker = own_broker().start()
 
-    async def killed(meanwhile: Awaitable[None]) -> None:
+    async def killed(meanwhile: Callable[[], Coroutine[Any, Any, None]]) -> None:
         broker.kill()
-        waiting = asyncio.ensure_future(meanwhile)
+        waiting = asyncio.ensure_future(meanwhile())
         await asyncio.to_thread(broker.start)
         await waiting
 
@@ -237,9 +237,9 @@ def test_a_killed_broker_costs_nothing_but_time(own_broker: Callable[..., Broker
         for number in range(30):
             await sender.offer([(("t", number % 2), batch(b"%02d" % number))])
             if number == 15:
-                await killed(sender.flush())
+                await killed(sender.flush)
         await sender.flush()
-        await killed(commit(client, lease))
+        await killed(lambda: commit(client, lease))
         assert await settled(client, "t", 2) == [
             [b"%02d" % number for number in range(first, 30, 2)] for first in (0, 1)
         ]
