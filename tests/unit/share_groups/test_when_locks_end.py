@@ -57,3 +57,21 @@ def test_one_record_that_came_back_often_makes_its_batch_one_for_few(tmp_path: A
         assert await ada.fetch() == [(0, 1, 2)]
 
     in_a_share_node(story, tmp_path)
+
+
+def test_what_is_said_of_a_record_that_was_lost_is_not_of_the_one_that_is_handed_out_with_the_answer(
+    tmp_path: Any,
+) -> None:
+    """As in Kafka, acknowledgements are of what the member had before: else it would be told that a record is
+    accepted, and handed it once more."""
+
+    async def story(node: ShareNode) -> None:
+        ada = await taken(node, LONG_MS)
+        assert await ada.say((0, 0, RELEASE)) is ErrorCode.NONE
+        answer = await ada.request((0, 0, ACCEPT))
+        (found,) = answer.responses[0].partitions
+        assert found.acknowledge_error_code == ErrorCode.INVALID_RECORD_STATE
+        assert [(one.first_offset, one.delivery_count) for one in found.acquired_records] == [(0, 2)]
+        assert await ada.say((0, 0, ACCEPT)) is ErrorCode.NONE
+
+    in_a_share_node(story, tmp_path)
