@@ -306,6 +306,8 @@ class TransactionalClient:
                 if code == ErrorCode.TRANSACTION_ABORTABLE and commit:
                     raise Abortable("EndTxn")
                 raise Fatal("EndTxn", code)
+            # Of several nodes one may read it late, become the coordinator, and do it.
+            unanswered = unanswered or (code == ErrorCode.NOT_COORDINATOR and len(self.world.ports) > 1)
             await asyncio.sleep(0.01)
         transaction.outcome = commit
         self.world.hit("transaction.committed" if commit else "transaction.aborted")
