@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 from tests.simulation.history import History, Look, Place
 
+START = "log start"
+
 
 def going_back(history: History) -> Iterator[str]:
     """A request after another response gets no lower result."""
@@ -31,9 +33,9 @@ def going_back(history: History) -> Iterator[str]:
                 floors[id(look)] = dict(best.get(look.near, {}))
                 continue
             for name, floor in floors.get(id(look), {}).items():
-                crashed = (
-                    name == "log start" and history.crashes and history.crashes[-1] >= first_told.get((name, floor), 0)
-                )
+                # What is deleted is stable: there, the last stable offset is the log start, and goes back with it.
+                begun = first_told.get((START, floor)) if name != "high watermark" else None
+                crashed = begun is not None and history.crashes and history.crashes[-1] >= begun
                 if found[name] < floor and not crashed:
                     yield f"{reader} was told {name} {found[name]} of {place} after {floor} was known"
             if look.last_stable_offset > look.high_watermark:
@@ -56,5 +58,5 @@ def _told(look: Look) -> dict[str, int]:
     return {
         "high watermark": look.high_watermark,
         "last stable offset": look.last_stable_offset,
-        "log start": look.log_start_offset,
+        START: look.log_start_offset,
     }
