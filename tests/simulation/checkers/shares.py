@@ -36,6 +36,7 @@ def held_at_once(history: History) -> Iterator[str]:
         for offset in handing.offsets:
             handed.setdefault((handing.place, offset), []).append(handing)
     settled: dict[tuple[Place, int], Saying] = {}
+    starts: dict[Place, int] = {}
     for one in history.sayings:  # in the order in which they were sent
         if one.kept_at is None and (one.kind not in ENDING or one.refused):
             continue
@@ -44,6 +45,10 @@ def held_at_once(history: History) -> Iterator[str]:
         if one.kind in ENDING:
             settled.setdefault(where, one)
         if one.kept_at is None or (before is not None and before.handing is not mine):
+            continue
+        if mine.place not in starts:
+            starts[mine.place] = max(history.told_start(mine.place), history.unknown_trims.get(mine.place, 0))
+        if one.offset < starts[mine.place]:
             continue
         for other in handed[where]:
             if other.member != mine.member and mine.heard_at < other.sent_at and other.heard_at < one.sent_at:
