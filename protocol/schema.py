@@ -47,7 +47,6 @@ Bytes = Annotated[bytes, Primitive("bytes", b"")]
 Uuid = Annotated[bytes, Primitive("uuid", bytes(16))]
 """Sixteen raw bytes: cheap to decode, to hash and to compare."""
 Buffer = bytes | bytearray | memoryview
-WritableBuffer = bytearray | memoryview
 Records = Annotated[Buffer | Sequence[Buffer], Primitive("records", b"")]
 """Record batches, opaque. Decoding yields one `memoryview` of the frame (no copy); encoding also
 takes a sequence of buffers, which are handed to the transport as they are (no copy)."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from protocol.schema import INT16_MAX, Buffer, WritableBuffer
+from protocol.schema import INT16_MAX, Buffer
 
 MAGIC = 2
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -147,7 +147,7 @@ def first_corrupt(data: Buffer) -> int | None:
     return None
 
 
-def seal(batch: WritableBuffer) -> None:
+def seal(batch: bytearray) -> None:
     """Write length and checksum into a batch that is otherwise complete."""
     _INT32.pack_into(batch, 8, len(batch) - BEFORE_LENGTH_COUNTS)
     _CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))

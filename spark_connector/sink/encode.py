@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from protocol.primitives import append_varlong
 from protocol.records.batch import HEADER, MAGIC, TRANSACTIONAL
 from protocol.records.compression import compress
-from protocol.schema import WritableBuffer
 from spark_connector.errors import BadRows
 from spark_connector.sink.columns import Headers, binaries, cells, headers_of, named_partitions
 from spark_connector.sink.partitioner import murmur2_all, partitions_for
@@ -65,9 +64,16 @@ class Encoder:
     batch_bytes: int
     turn: int = 0
 
-    def batches(self, rows: pa.RecordBatch, partitions: int, timestamp_ms: int) -> Iterator[tuple[int, WritableBuffer]]:
-        """(partition, batch) for the rows of one topic. Rows of a partition keep their order. What is not compressed
-        lies in one buffer, which nobody else has: there is no copy of a row after the one that Arrow makes."""
+    def batches(self, rows: pa.RecordBatch, partitions: int, timestamp_ms: int) -> Iterator[tuple[int, bytearray]]:
+        """(partition, batch) for the rows of one topic. Rows of a partition keep their order."""
+        placed, batches = self.columns(rows, partitions, timestamp_ms)
+        data = memoryview(batches.buffers()[2])
+        places = np.frombuffer(batches.buffers()[1], np.int64, len(batches) + 1).tolist()
+        for partition, begin, end in zip(placed, places[:-1], places[1:], strict=True):
+            yield partition, bytearray(data[begin:end])
+
+    def columns(self, rows: pa.RecordBatch, partitions: int, timestamp_ms: int) -> tuple[list[int], Any]:
+        """The same as columns: the partition of each batch, and the batches as an Arrow array of large binaries."""
         values, keys = binaries(rows, "value"), binaries(rows, "key")
         assert values is not None, "checked with the schema"
         chosen = self._partitions(rows, keys, partitions)
@@ -83,12 +89,14 @@ class Encoder:
                 placed.append(partition)
         headers = [self._header(end - begin, timestamp_ms) for begin, end in pairwise(cuts)]
         places, data = records.encoded(cuts, headers)
-        bounds, whole = places.tolist(), memoryview(data)
-        for partition, header, begin, end in zip(placed, headers, bounds[:-1], bounds[1:], strict=True):
-            if self.codec:
-                yield partition, bytearray(b"".join((header, compress(self.codec, whole[begin + HEADER.size : end]))))
-            else:
-                yield partition, whole[begin:end]
+        if self.codec:
+            whole = memoryview(data)
+            compressed = [
+                header + compress(self.codec, whole[begin + HEADER.size : end])
+                for header, begin, end in zip(headers, places[:-1].tolist(), places[1:].tolist(), strict=True)
+            ]
+            return placed, pa.array(compressed, pa.large_binary())
+        return placed, pa.Array.from_buffers(pa.large_binary(), len(placed), [None, pa.py_buffer(places), data])
 
     def _partitions(self, rows: pa.RecordBatch, keys: Any, count: int) -> NDArray[np.int64]:
         """The row's own partition; else by its key; else as the head of this class says."""

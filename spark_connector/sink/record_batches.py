@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-from protocol.schema import WritableBuffer
 from spark_connector.sink.columns import rows_by_topic
 from spark_connector.sink.encode import Encoder
 from spark_connector.sink.settings import SinkSettings
 from tallystick.client.background import now_ms
 
-Addressed = tuple[tuple[str, int], WritableBuffer]
+Addressed = tuple[tuple[str, int], bytearray]
 """A record batch, and the topic and partition it goes to."""
 
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from protocol.records.batch import read_header, seal
-from protocol.schema import WritableBuffer
 from tallystick.client.client import Client
 from tallystick.client.connection import Connection
 from tallystick.client.errors import KafkaError
@@ -47,7 +46,7 @@ class Queued:
     """A batch that waits for its acknowledgement."""
 
     where: Partition
-    batch: WritableBuffer
+    batch: bytearray
     records: int
 
 
@@ -70,7 +69,7 @@ class Sender:
         self._moved = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
 
-    async def offer(self, batches: Iterable[tuple[Partition, WritableBuffer]]) -> None:
+    async def offer(self, batches: Iterable[tuple[Partition, bytearray]]) -> None:
         """Queue sealed or unsealed batches (producer, sequence and checksum are written here), and wait until there is
         room for more. Raises what stopped the sender, if something did.
         """

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records.batch import read_header
-from protocol.schema import WritableBuffer
 from tallystick.client.client import Client
 from tallystick.client.errors import check
 from tallystick.client.lease import Partition
@@ -24,7 +23,7 @@ class UnnumberedSender:
         self._client = client
         self._acks = acks
 
-    async def offer(self, batches: Iterable[tuple[Partition, WritableBuffer]]) -> None:
+    async def offer(self, batches: Iterable[tuple[Partition, bytearray]]) -> None:
         """Send each and, with acks 1, wait for its answer. Raises `KafkaError`."""
         for where, batch in batches:
             if self._acks:
@@ -37,7 +36,7 @@ class UnnumberedSender:
             totals.size_bytes += len(batch)
             totals.batches += 1
 
-    async def _tell(self, where: Partition, batch: WritableBuffer) -> None:
+    async def _tell(self, where: Partition, batch: bytearray) -> None:
         topic, partition = where
         leader = await self._client.leader(*where)
         topic_id = (await self._client.topic(topic)).topic_id

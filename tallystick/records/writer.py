@@ -10,7 +10,6 @@ from typing import Protocol
 
 from protocol.records.batch import HEADER_SIZE
 from protocol.records.record import NewRecord, build_batch
-from protocol.schema import WritableBuffer
 from spark_connector.murmur2 import murmur2
 from tallystick.administration.configs import TOPIC, configs_of
 from tallystick.client.client import Client
@@ -44,7 +43,7 @@ class BatchSender(Protocol):
 
     totals: dict[Partition, Totals]
 
-    async def offer(self, batches: Iterable[tuple[Partition, WritableBuffer]]) -> None:
+    async def offer(self, batches: Iterable[tuple[Partition, bytearray]]) -> None:
         """Take batches; waits for room."""
 
     async def flush(self) -> None:
