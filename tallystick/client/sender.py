@@ -1,9 +1,8 @@
 """Batches into partitions under a lease: in order, each exactly once, with bounded memory.
 
-Batches wait in one queue per partition. A round takes the first of every queue and sends them to their leaders, in as
-many requests as they fill; the next round begins when all of them are answered. So there is never more than one batch
-of a partition on its way, and a batch that was not answered is sent again with the same sequence: the broker knows it
-by that (KIP-98).
+Batches wait in one queue per partition. A round takes the first of every queue and sends them, one Produce per
+leader; the next round begins when all of them are answered. So there is never more than one batch of a partition on
+its way, and a batch that was not answered is sent again with the same sequence: the broker knows it by that (KIP-98).
 
 Sequences begin at 0 with the lease. Two senders may share a lease only if they never write to the same partition: the
 broker would take the second one's batches for repetitions of the first one's and drop them without a word.
@@ -12,7 +11,7 @@ broker would take the second one's batches for repetitions of the first one's an
 import asyncio
 import struct
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from protocol.errors import ErrorCode
@@ -26,8 +25,6 @@ from tallystick.client.lease import Lease, NotYet, Partition, add_partitions, ju
 _PRODUCER_AT = 43
 _PRODUCER = struct.Struct(">qhi")
 """Producer id, epoch and base sequence in a batch header."""
-REQUEST_BYTES = 512 << 10
-"""Of batches in one request, unless one is larger: the broker writes one down while the next one is on its way."""
 _OLD_PRODUCE = 11
 """The highest Produce before partitions joined a transaction by being written to."""
 
@@ -133,7 +130,7 @@ class Sender:
             by_leader: dict[Connection, list[Queued]] = {}
             for queued in left.values():
                 by_leader.setdefault(await self._leader(queued.where), []).append(queued)
-            sent = [self._produce(leader, some) for leader, group in by_leader.items() for some in _in_requests(group)]
+            sent = [self._produce(leader, group) for leader, group in by_leader.items()]
             passing: NotYet | None = None
             for outcome in await asyncio.gather(*sent, return_exceptions=True):
                 if isinstance(outcome, NotYet):
@@ -216,16 +213,3 @@ class Sender:
         totals.records += queued.records
         totals.size_bytes += len(queued.batch)
         totals.batches += 1
-
-
-def _in_requests(group: Iterable[Queued]) -> Iterator[list[Queued]]:
-    """Batches of several partitions as requests hold them."""
-    some: list[Queued] = []
-    size_bytes = 0
-    for queued in group:
-        if some and size_bytes + len(queued.batch) > REQUEST_BYTES:
-            yield some
-            some, size_bytes = [], 0
-        some.append(queued)
-        size_bytes += len(queued.batch)
-    yield some

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from itertools import permutations
 from typing import Any, cast
@@ -20,7 +20,7 @@ from tallystick.client.connection import Connection
 from tallystick.client.errors import Fenced, KafkaError, TransactionGone
 from tallystick.client.lease import Lease, commit_offsets, end_transaction, take_lease
 from tallystick.client.reading import read_all
-from tallystick.client.sender import REQUEST_BYTES, Queued, Sender
+from tallystick.client.sender import Queued, Sender
 from tallystick.process import BrokerProcess
 from tests.harness.confluent import consumer
 
@@ -215,33 +215,6 @@ def test_an_offer_waits_for_room(bootstrap: str, name: str) -> None:
         await commit(client, lease)
         found = await settled(client, name, 2)
         assert [value[:3] for value in found[0] if value] == [b"%03d" % number for number in range(0, 40, 2)]
-
-    run(bootstrap, story)
-
-
-@pytest.mark.parametrize("implicit", PROTOCOLS)
-def test_a_round_is_as_many_requests_as_its_batches_fill(bootstrap: str, implicit: bool) -> None:
-    """Small ones go together; a large one does not keep the broker waiting for the others."""
-
-    class Counting(Sender):
-        async def _produce(self, leader: Connection, group: Sequence[Queued]) -> None:
-            sizes.append([len(queued.batch) > REQUEST_BYTES // 2 for queued in group])
-            await super()._produce(leader, group)
-
-    name = f"rounds-{implicit}"
-    sizes: list[list[bool]] = []
-    small, large = b"s", b"l" * (REQUEST_BYTES // 2)
-
-    async def story(client: Client) -> None:
-        await client.create_topic(name, 5)
-        lease = await leased(client, name, implicit=implicit)
-        sender = Counting(client, lease, patience_s=PATIENCE_S)
-        for values in ([small] * 5, [large, small, large, large, small]):
-            await sender.offer([((name, number), batch(value)) for number, value in enumerate(values)])
-            await sender.flush()
-        await commit(client, lease)
-        assert sizes == [[False] * 5, [True, False], [True], [True, False]]
-        assert [len(found) for found in await settled(client, name, 5)] == [2] * 5
 
     run(bootstrap, story)
 
