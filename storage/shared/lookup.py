@@ -49,6 +49,7 @@ def find_in_parts(timestamp_ms: int, log: Parts, *, end_offset: int, spent: Spen
         try:
             stretch = yield from brought(log, offset)
         except NoLongerTrue:
+            offset = log.parts[0].base_offset
             continue
         if stretch is None:
             return None
@@ -79,7 +80,7 @@ def newest_in_parts(log: Parts, spent: Spent) -> Steps[Found]:
             try:
                 stretch = yield from brought(log, offset)
             except NoLongerTrue:
-                offset = log.start_offset
+                offset = log.parts[0].base_offset
                 continue
             if stretch is None:
                 break

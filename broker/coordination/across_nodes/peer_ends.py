@@ -14,7 +14,7 @@ from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, 
 LIST_OFFSETS = 11
 """The version that nodes speak among each other."""
 AT_ONCE = 1000
-"""Partitions of one request."""
+"""Partitions of one request, and of one turn."""
 LATEST, CONSUMER, READ_UNCOMMITTED, TIMEOUT_MS = -1, -1, 0, 30_000
 
 Ends = dict[tuple[str, int], int]
@@ -45,10 +45,12 @@ class PeerEnds:
     async def of_many(self, wanted: Iterable[Wanted], patience_s: float) -> Ends:
         """What is told within so many seconds. Who has not told what was asked last time is not asked again."""
         by_leader: dict[int, list[Wanted]] = {}
-        for topic, index in wanted:
+        for number, (topic, index) in enumerate(wanted, 1):
             leader, _ = self._nodes.leader(topic.topic_id, index)
             if leader not in (NOBODY, self._nodes.node_id) and leader not in self._asked:
                 by_leader.setdefault(leader, []).append((topic, index))
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
         ends: Ends = {}
         asking = [self._own(self._ask(leader, of_it, ends)) for leader, of_it in by_leader.items()]
         if asking:

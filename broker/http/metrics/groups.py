@@ -67,20 +67,14 @@ class Line:
 
 
 @dataclass(slots=True)
-class Elsewhere:
-    """A partition of a group that another node leads."""
-
-    key: Key
-    committed: int
-    partition: Wanted
-
-
-@dataclass(slots=True)
 class Look:
     """All of them."""
 
     lines: list[Line] = field(default_factory=list)
-    elsewhere: list[Elsewhere] = field(default_factory=list)
+    elsewhere: list[tuple[Key, int]] = field(default_factory=list)
+    """Partitions of groups that other nodes lead, and what was committed."""
+    wanted: dict[tuple[str, int], Wanted] = field(default_factory=dict)
+    """Those partitions."""
     sums: dict[tuple[str, str], int] = field(default_factory=dict)
     names_bytes: int = 0
     looked_at: int = 0
@@ -106,11 +100,11 @@ async def look(services: Services, counted: CountedRecords) -> Look:
 async def _ask_others(services: Services, seen: Look, slice_: TimeSlice) -> None:
     if services.peer_ends is None or not seen.elsewhere:
         return
-    ends = await services.peer_ends.of_many({one.key[1:]: one.partition for one in seen.elsewhere}.values(), PATIENCE_S)
-    for one in seen.elsewhere:
-        end = ends.get(one.key[1:])
+    ends = await services.peer_ends.of_many(seen.wanted.values(), PATIENCE_S)
+    for key, committed in seen.elsewhere:
+        end = ends.get(key[1:])
         if end is not None:
-            note(seen, one.key, one.committed, max(0, end - one.committed))
+            note(seen, key, committed, max(0, end - committed))
         if slice_.spent():
             await slice_.wait_for_turn()
 
@@ -141,7 +135,8 @@ def _of_partition(services: Services, seen: Look, key: Key, committed: int, topi
     partition = services.topics.partition(topic.name, key[2])
     if not services.nodes.leads(topic.topic_id, key[2]):
         if len(seen.elsewhere) < MOST_ASKED:
-            seen.elsewhere.append(Elsewhere(key, committed, (topic, key[2])))
+            seen.elsewhere.append((key, committed))
+            seen.wanted[key[1:]] = topic, key[2]
     elif partition is not None and not partition.refusal:
         note(seen, key, committed, max(0, partition.high_watermark - committed))
 
