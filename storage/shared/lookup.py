@@ -80,8 +80,7 @@ def newest_in_parts(log: Parts, spent: Spent) -> Steps[Found]:
             try:
                 stretch = yield from brought(log, offset)
             except NoLongerTrue:
-                offset = log.parts[0].base_offset
-                continue
+                break
             if stretch is None:
                 break
             bounds = log.config.decompression

@@ -162,9 +162,7 @@ async def _count(services: Services, line: Line, counted: CountedRecords, slice_
     _, topic, index = line.key
     while records is None:
         found, partition = services.topics.by_name(topic), services.topics.partition(topic, index)
-        if found is None or partition is None or partition.offline is not None:
-            return
-        if not services.nodes.leads(found.topic_id, index):
+        if found is None or partition is None or partition.refusal:
             return
         records = counted.step(line.key, found.topic_id, partition, line.committed)
         if slice_.spent():

@@ -85,17 +85,6 @@ class Delivery:
         return sum(map(len, self.records))
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledged:
-    """What a member has said of its records, on its way."""
-
-    write: "asyncio.Task[Verdict]"
-    """Ends when it is kept or refused."""
-    taken: asyncio.Event
-    """Whether the records are what was said of them, or it was refused: whoever is handed records from now on is not
-    handed those."""
-
-
 class SharePartition:
     """See the head of this file. `settings` are read at each use; `own` runs what no request waits for."""
 
@@ -237,20 +226,13 @@ class SharePartition:
 
     # ---------------------------------------------------------------------------------------------------- acknowledging
 
-    def acknowledge(self, member_id: str, said: Sequence[Acknowledgement]) -> "Acknowledged | None":
-        """What a member says of its records. It goes on when nobody waits for it. None where the share partition has
-        come to an end."""
+    def acknowledge(self, member_id: str, said: Sequence[Acknowledgement]) -> "asyncio.Task[Verdict] | None":
+        """What a member says of its records: a task that ends when it is kept or refused, and goes on when nobody waits
+        for it. None where the share partition has come to an end."""
         window = self._window
-        if window is None:
-            return None
-        taken = asyncio.Event()
-        write = self._own(self._acknowledge(window, member_id, said, taken))
-        write.add_done_callback(lambda _: taken.set())
-        return Acknowledged(write, taken)
+        return None if window is None else self._own(self._acknowledge(window, member_id, said))
 
-    async def _acknowledge(
-        self, window: Window, member_id: str, said: Sequence[Acknowledgement], taken: asyncio.Event
-    ) -> Verdict:
+    async def _acknowledge(self, window: Window, member_id: str, said: Sequence[Acknowledgement]) -> Verdict:
         settings = self._settings()
         window.move_start(self.partition.log.written_start)
         until_ms = self._environment.monotonic_ms() + settings.record_lock_duration_ms
@@ -263,8 +245,6 @@ class SharePartition:
         except AcknowledgementRefused as refused:
             self._wake()
             return Verdict(refused.code, refused.message)
-        finally:
-            taken.set()
         return Verdict(await self._write(window, staged) if staged else ErrorCode.NONE)
 
     async def release(self, member_id: str) -> None:

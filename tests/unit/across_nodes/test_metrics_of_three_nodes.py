@@ -14,6 +14,7 @@ from broker.http.metrics import groups, state, topics
 from broker.http.metrics.metric import Family
 from broker.http.metrics.records_behind import CountedRecords
 from coordinator.cluster.leaders import NOBODY
+from protocol.errors import ErrorCode
 from protocol.internal_topics import CONSUMER_OFFSETS
 from protocol.messages.group_offsets import (
     OffsetCommitRequest,
@@ -120,11 +121,11 @@ async def write(nodes: ThreeNodes, leader: int, topic: str, count: int) -> None:
     assert answer.responses[0].partition_responses[0].error_code == 0
 
 
-async def lags_of(services: Services) -> dict[int, int]:
-    """Of the group, by partition."""
+async def lags_of(services: Services) -> dict[int, tuple[int, int | None]]:
+    """Of the group, by partition: in offsets, and in records, where that is told."""
     seen = await groups.look(services, CountedRecords())
     assert seen.worst == max([0, *seen.sums.values()])
-    return {line.key[2]: line.lag for line in seen.lines}
+    return {line.key[2]: (line.lag, line.records) for line in seen.lines}
 
 
 def test_how_far_a_group_is_behind_is_told_of_what_others_lead_too(tmp_path: Any) -> None:
@@ -141,10 +142,29 @@ def test_how_far_a_group_is_behind_is_told_of_what_others_lead_too(tmp_path: Any
             await nodes.known_at(node_id, "t")
         await write(nodes, leader, "t", 3)
         await commit(nodes.by_id[coordinator], "t", {0: 1})
-        assert await lags_of(nodes.by_id[coordinator]) == {0: 2}
+        assert await lags_of(nodes.by_id[coordinator]) == {0: (2, None)}
         assert [await lags_of(one) for node_id, one in nodes.by_id.items() if node_id != coordinator] == [{}, {}]
         await nodes.together.kill(leader)
-        while await lags_of(nodes.by_id[coordinator]) != {0: 2}:
+        while (found := await lags_of(nodes.by_id[coordinator])).get(0, (0, 0))[0] != 2:
+            assert found == {}, "until it is open again, nobody says where it ends"
             await asyncio.sleep(0.01)
+
+    with_three_nodes(story, tmp_path)
+
+
+def test_who_may_have_been_replaced_does_not_say_how_far_a_group_is_behind(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(nodes: ThreeNodes) -> None:
+        await nodes.by_id[nodes.controller].topics.ensure_internal(CONSUMER_OFFSETS)
+        coordinator, _ = nodes.by_id[nodes.controller].topics.leader(CONSUMER_OFFSETS, 0)
+        await nodes.make_topic("t", coordinator)
+        services = nodes.by_id[coordinator]
+        await write(nodes, coordinator, "t", 3)
+        await commit(services, "t", {0: 1})
+        assert await lags_of(services) == {0: (2, 2)}
+        partition = services.topics.partition("t", 0)
+        monkeypatch.setattr(type(partition), "refusal", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        assert await lags_of(services) == {}
 
     with_three_nodes(story, tmp_path)

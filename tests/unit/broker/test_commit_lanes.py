@@ -20,6 +20,7 @@ from storage.shared.memory_store import StoreInMemory
 from storage.shared.read_memory import ReadMemory
 from storage.shared.shared_log import SharedLog
 from storage.shared.store import Incarnation, LogChange, StoreUnreachable, Upload
+from storage.stretch import stretch_of
 from tests.unit.storage.batches import batch
 
 FOR_EVER_MS = 3_600_000
@@ -267,5 +268,26 @@ def test_an_end_commits_both_kinds() -> None:
         for one in partitions:
             found = await scene.store.look(scene.who, one.topic.encode().ljust(16)[:16], 0, with_kept=True)
             assert found is not None and found.log.kept
+
+    tell(story)
+
+
+def test_what_is_in_memory_is_told_apart_from_what_is_ahead_of_readers() -> None:
+    async def story(scene: Scene) -> None:
+        assert scene.commits.read_bytes == (0, 0)
+        scene.store.gate.set()
+        partition = await scene.partition("t")
+        scene.write(partition)
+        pending = scene.commits.pending_bytes
+        scene.memory.ahead_bytes = 7
+        assert pending > 0
+        assert scene.commits.read_bytes == (0, 7), "what waits is not held to be read"
+        await scene.commits.wait_until_idle()
+        assert scene.commits.read_bytes == (pending, 7)
+        stretch = stretch_of([batch(1)])
+        scene.memory.brought(partition.log, stretch)
+        assert scene.commits.read_bytes == (pending + stretch.size_bytes, 7)
+        scene.memory.gone(stretch)
+        await scene.commits.close(cast(Any, [partition]))
 
     tell(story)

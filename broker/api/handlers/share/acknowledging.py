@@ -12,7 +12,6 @@ from broker.api.share_sessions import PartitionKey, ShareSessions
 from broker.config.listeners import Endpoint
 from broker.partitions.partition import Partition
 from broker.partitions.share.acknowledging import Acknowledgement
-from broker.partitions.share.share_partition import Acknowledged
 from broker.partitions.share.share_partitions import SharePartitions
 from broker.partitions.share.states import AcknowledgeType
 from broker.process.time_slice import TimeSlice
@@ -88,18 +87,15 @@ class Acknowledging:
         self._group_id = group_id
         self._member_id = member_id
         self._outcomes: dict[PartitionKey, Verdict] = {}
-        self._begun: dict[PartitionKey, Acknowledged] = {}
+        self._writes: dict[PartitionKey, asyncio.Task[Verdict]] = {}
 
     async def take(
         self, said: Iterable[tuple[PartitionKey, Sequence[Batch]]], *, version: int, is_renew_ack: bool
     ) -> None:
-        """Have what is said of partitions taken: it is of what the member had before it is handed more. Of one that is
-        named twice the last counts, as in Kafka."""
+        """Have what is said of partitions taken. Of one that is named twice the last counts, as in Kafka."""
         most = AcknowledgeType.RENEW if version >= RENEW_SINCE else AcknowledgeType.REJECT
         for key, batches in dict(await self._slice.all(said)).items():
             await self._begin(key, batches, most, renews=is_renew_ack)
-        for begun in self._begun.values():
-            await begun.taken.wait()
 
     async def _begin(self, key: PartitionKey, batches: Sequence[Batch], most: AcknowledgeType, *, renews: bool) -> None:
         """Those of one partition. `most`: the last type that the version of the request knows."""
@@ -116,13 +112,13 @@ class Acknowledging:
         begun = share_partition.acknowledge(self._member_id, said)
         if begun is None:
             return Verdict(share_partition.error or ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self._begun[key] = begun
+        self._writes[key] = begun
         return Verdict(ErrorCode.NONE)
 
     async def outcomes(self) -> dict[PartitionKey, Verdict]:
         """What became of each, when it is kept."""
-        for key, begun in self._begun.items():
-            self._outcomes[key] = await asyncio.shield(begun.write)
+        for key, write in self._writes.items():
+            self._outcomes[key] = await asyncio.shield(write)
             await self._slice.give_way()
         return self._outcomes
 

@@ -60,11 +60,11 @@ async def share_fetch(
         if asked.acknowledgement_batches
     )
     await acknowledging.take(said, version=context.api_version, is_renew_ack=request.is_renew_ack)
+    outcomes = await acknowledging.outcomes()  # of what it had, before it is handed more
     delivered = Delivered()
     is_final = request.share_session_epoch == FINAL_EPOCH
     if not is_final and not request.is_renew_ack and request.max_records > 0 and request.max_bytes > 0:
         delivered = await Delivering(services, context, request, finder, session).run()
-    outcomes = await acknowledging.outcomes()
     if is_final or context.connection.is_lost:
         services.share_sessions.end(session)
     return await _response(services, context, session, delivered, outcomes)
