@@ -111,6 +111,10 @@ def _is_any_order(one: cst.BaseSmallStatement, other: cst.BaseSmallStatement) ->
     have nothing in common that they could change."""
     if any(m.matches(line, _GIVES_WAY) for line in (one, other)):
         return True
+    touched = [_touched(line) for line in (one, other)]
+    if touched[0] is not None and touched[1] is not None:
+        names = [writes | reads for writes, reads in touched]
+        return not (touched[0][0] & names[1] or touched[1][0] & names[0])
     if not all(m.matches(line, _ASSIGNS) for line in (one, other)):
         return False
     assignments = [cast(cst.Assign, line) for line in (one, other)]
@@ -126,6 +130,33 @@ def _is_any_order(one: cst.BaseSmallStatement, other: cst.BaseSmallStatement) ->
         m.findall(value, m.Attribute(attr=m.Name(target.attr.value)))
         for value, target in zip(values, reversed(written), strict=True)
     )
+
+
+def _touched(statement: cst.BaseSmallStatement) -> tuple[set[str], set[str]] | None:
+    """Of a statement that changes one attribute, or what it holds by a method of a container that cannot fail: (the
+    name of the attribute, all others that it looks at). None where it may do more: nobody knows what it calls."""
+    if m.matches(statement, _CHANGES_A_CONTAINER):
+        call = cast(cst.Call, cast(cst.Expr, statement).value)
+        method = cast(cst.Attribute, call.func)
+        if method.attr.value == "pop" and len(call.args) != 2:
+            return None
+        target, looked_at = method.value, [argument.value for argument in call.args]
+    elif m.matches(statement, m.Assign(targets=[m.AssignTarget()]) | m.AugAssign()):
+        assignment = cast("cst.Assign | cst.AugAssign", statement)
+        target = assignment.targets[0].target if isinstance(assignment, cst.Assign) else assignment.target
+        looked_at = [assignment.value]
+    else:
+        return None
+    while isinstance(target, cst.Subscript):
+        looked_at.extend(part.slice for part in target.slice)
+        target = target.value
+    if not isinstance(target, cst.Attribute) or not m.matches(target.value, m.Name() | m.Attribute(value=m.Name())):
+        return None
+    looked_at.append(target.value)
+    if any(m.findall(one, m.Call() | m.Await() | m.NamedExpr() | m.Lambda()) for one in looked_at):
+        return None
+    names = {cast(cst.Attribute, found).attr.value for one in looked_at for found in m.findall(one, m.Attribute())}
+    return {target.attr.value}, names
 
 
 def _does_something(statement: cst.BaseSmallStatement) -> bool:
@@ -153,6 +184,14 @@ def _is_pass(body: cst.BaseSuite) -> bool:
 
 _PASS = cst.SimpleStatementLine([cst.Pass()])
 _ASSIGNS = m.Assign(targets=[m.AssignTarget(target=m.Attribute(value=m.Name()))])
+_CHANGES_A_CONTAINER = m.Expr(
+    m.Call(
+        m.Attribute(
+            value=m.Attribute() | m.Subscript(),
+            attr=m.OneOf(*map(m.Name, ("add", "append", "clear", "discard", "extend", "pop", "setdefault", "update"))),
+        )
+    )
+)
 _GIVES_WAY = m.Expr(m.Await(m.Call(m.Attribute(attr=m.Name("give_way") | m.Name("wait_for_turn")))))
 
 KINDS: dict[str, Sequence[tuple[type[cst.CSTNode], Operator]]] = {

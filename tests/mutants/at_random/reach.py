@@ -18,7 +18,9 @@ from tests.mutants.mutant import SEEDS
 
 HERE = PROJECT / ".mutants-at-random"
 TESTS = ("tests/unit", "tests/property", "tests/much")
-_UNIT, _STORIES = "unit", "stories"
+_UNIT, _STORIES, _NODES = "unit", "stories", "nodes"
+OVER_A_STORE = {"nodes": 30, "stored": 20}
+"""How many seeds of several nodes over one store, and of one node over it, are asked of what they reach."""
 _IMPORT = "import"
 """The context of what runs when the code is imported."""
 
@@ -29,24 +31,26 @@ class TestsFail(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Of one line: tests as pytest names them, the most special first; scenarios by title; seeds."""
+    """Of one line: tests as pytest names them, the most special first; scenarios by title; seeds, and those over a
+    store."""
 
     tests: Sequence[str]
     scenarios: Sequence[str]
     seeds: Sequence[str]
+    over_a_store: Sequence[str] = ()
     at_import: bool = False
     """It runs when its module is imported, and never again: what is planted later changes nothing."""
 
 
 class Map:
-    """All lines, out of the two files that `measured` wrote.
+    """All lines, out of the three files that `measured` wrote.
 
     Not to be called in a forked process: there, `CoverageData` begins its file anew.
     """
 
     def __init__(self, folder: Path) -> None:
         self._data = []
-        for name in (_UNIT, _STORIES):
+        for name in (_UNIT, _STORIES, _NODES):
             data = coverage.CoverageData(basename=str(folder / name))
             data.read()
             self._data.append(data)
@@ -74,6 +78,7 @@ class Map:
             [test for context in contexts if (test := _test_of(context))],
             [context for context in contexts if context.startswith("scenario ")],
             [context for context in contexts if context.startswith("seed ")],
+            [context for context in contexts if context.partition(" ")[0] in OVER_A_STORE],
             at_import=set(lines.get(defect.line, ())) == {_IMPORT},
         )
 
@@ -85,7 +90,8 @@ def measured() -> Map:
         folder.mkdir(parents=True, exist_ok=True)
         print("measuring what tests and stories reach, once for this state of the code", flush=True)
         command = [sys.executable, "-m", "tests.mutants.at_random.reach"]
-        measuring = [subprocess.Popen([*command, what, str(folder / what)], cwd=PROJECT) for what in (_UNIT, _STORIES)]
+        kinds = (_UNIT, _STORIES, _NODES)
+        measuring = [subprocess.Popen([*command, what, str(folder / what)], cwd=PROJECT) for what in kinds]
         statuses = [one.wait() for one in measuring]
         if any(statuses):
             raise TestsFail
@@ -100,7 +106,7 @@ def main(what: str, target: str) -> int:
     if what == _UNIT:
         measuring.set_option("run:dynamic_context", "test_function")
     measuring.start()
-    failed = _unit() if what == _UNIT else _stories(measuring)
+    failed = _unit() if what == _UNIT else {_STORIES: _stories, _NODES: _over_a_store}[what](measuring)
     measuring.stop()
     measuring.save()
     return failed
@@ -118,9 +124,7 @@ def _stories(measuring: coverage.Coverage) -> int:
     from tests.simulation.plan import draw
     from tests.simulation.simulation import run
 
-    measuring.switch_context(_IMPORT)
-    for _, path in files():
-        importlib.import_module(path.removesuffix(".py").replace("/", "."))
+    _import_all(measuring)
     for scenario in all_scenarios():
         measuring.switch_context(f"scenario {scenario.title}")
         for version in scenario.versions:
@@ -131,6 +135,29 @@ def _stories(measuring: coverage.Coverage) -> int:
             print(f"seed {seed} fails without any defect: {violations[0]}")
             return 1
     return 0
+
+
+def _over_a_store(measuring: coverage.Coverage) -> int:
+    from tests.simulation.nodes.run import run_several
+    from tests.simulation.simulation import run
+    from tests.simulation.stored import draw_line, draw_stored
+
+    _import_all(measuring)
+    for kind, seeds in OVER_A_STORE.items():
+        for seed in range(seeds):
+            measuring.switch_context(f"{kind} {seed}")
+            line = draw_line(seed)
+            result = run_several(seed, line=line) if kind == "nodes" else run(draw_stored(seed), line=line)
+            if result.violations:
+                print(f"{kind} {seed} fails without any defect: {result.violations[0]}")
+                return 1
+    return 0
+
+
+def _import_all(measuring: coverage.Coverage) -> None:
+    measuring.switch_context(_IMPORT)
+    for _, path in files():
+        importlib.import_module(path.removesuffix(".py").replace("/", "."))
 
 
 def _test_of(context: str) -> str:

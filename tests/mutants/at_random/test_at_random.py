@@ -94,7 +94,7 @@ def test_what_runs_at_import_only_does_not_count(tmp_path: Path) -> None:
     defect = in_each_topic("(need,) if instead is None else (instead, need)")
     path = str(source.PROJECT / defect.path)
     for context, alone in (("import", True), ("seed 3", False)):
-        for name in ("unit", "stories"):
+        for name in ("unit", "stories", "nodes"):
             data = coverage.CoverageData(basename=str(tmp_path / name))
             data.set_context(context if name == "stories" else "")
             data.add_lines({path: [defect.line]})
@@ -117,6 +117,13 @@ def test_what_runs_at_import_only_does_not_count(tmp_path: Path) -> None:
         (["self.a = made(b)", "self.c = made_of(b)"], True),
         (["self.a = b", "self.c = self.made()"], True),
         (["self.a()", "self.b()"], True),
+        (["self.a.append(x)", "self.b[c] = d"], False),
+        (["self.a.pop(x, None)", "self.b.d += 1"], False),
+        (["self.a.pop(x)", "self.b += 1"], True),
+        (["self.a.append(x)", "other.a.append(y)"], True),
+        (["self.a.append(self.b)", "self.b += 1"], True),
+        (["self.a[self.b] = x", "self.b += 1"], True),
+        (["self.a.append(self.made())", "self.b += 1"], True),
         (["self.a()", "await time_slice.give_way()"], False),
     ],
 )

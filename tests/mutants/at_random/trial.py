@@ -1,7 +1,7 @@
 """One defect against the tests that may notice it, the quickest first.
 
-The most special unit tests, the type checker, the scenarios and seeds that reach its line, the other unit tests that
-reach it, then a thousand seeds.
+The most special unit tests, the type checker, the scenarios and seeds that reach its line, those of nodes over a store,
+the other unit tests that reach it, then a thousand seeds.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from types import CodeType, FunctionType
 
 from tests.mutants.asking import ask
 from tests.mutants.at_random.draw import code_with, inner_codes
-from tests.mutants.at_random.reach import HERE, Reach
+from tests.mutants.at_random.reach import HERE, OVER_A_STORE, Reach
 from tests.mutants.at_random.record import ASKED, AT_IMPORT, Verdict, why_equivalent
 from tests.mutants.at_random.source import PROJECT, Defect, text_of
 from tests.mutants.catchers import UNNOTICED
@@ -24,7 +24,7 @@ from tests.mutants.mutant import Mutant, function_at
 
 AT_ONCE = 100
 """Tests that are asked first: those that reach the fewest lines."""
-FEW_SCENARIOS, FEW_SEEDS = 60, 20
+FEW_SCENARIOS, FEW_SEEDS, FEW_OVER_A_STORE = 60, 20, 5
 MORE_SEEDS = 1000
 PATIENCE, MORE_PATIENCE = 180.0, 1200.0
 """Seconds. A defect that makes one of them go round for ever is noticed, too."""
@@ -46,6 +46,7 @@ def tried(defect: Defect, reach: Reach, *, asked: str = "all") -> Verdict:
         ("types", lambda: _types(defect)),
         ("scenario", lambda: _asked(reach.scenarios[: FEW_SCENARIOS if few else None], mutant, PATIENCE)),
         ("seed", lambda: _asked(reach.seeds[: FEW_SEEDS if few else None], mutant, PATIENCE)),
+        ("seed", lambda: _asked(reach.over_a_store[: FEW_OVER_A_STORE if few else None], mutant, PATIENCE)),
         ("test", lambda: _asked(others, mutant, MORE_PATIENCE)),
     )
     for kind, ask_them in kinds[:-1] if few else kinds:
@@ -73,7 +74,7 @@ def _asked(catchers: Sequence[str], mutant: Mutant, seconds: float) -> str:
 
 def _catcher_of(said: str) -> str | None:
     """The one that spoke. None where that cannot be seen: it did not come to an end."""
-    if said.startswith("seed "):
+    if said.partition(" ")[0] in ("seed", *OVER_A_STORE):
         return said.partition(":")[0]
     if said.startswith("scenario "):
         return said.partition(" | ")[0]
