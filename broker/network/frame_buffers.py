@@ -5,8 +5,11 @@ Rule 1. A buffer is taken with a lease, and the pool keeps only buffers that are
 back is garbage when nobody refers to it any more, and is not used again.
 Rule 2. `give_back` says that the request is finished with. Whether a view of the buffer is left (records that a handler
 still holds) is not a matter of trust: a buffer with a view refuses to change its size, on every Python. Such a buffer
-is left to its views.
+is looked at again when the next one is wanted: uvloop has a view of its own until the request that it has just received
+returns to it.
 """
+
+from collections import deque
 
 POOLED_BYTES = 16 << 20
 ROUND_BYTES = 64 << 10
@@ -36,9 +39,13 @@ class FrameBuffers:
         self._free: list[bytearray] = []
         self.free_bytes = 0
         """How much memory lies here unused."""
+        self._viewed: deque[bytearray] = deque()
+        self._viewed_bytes = 0
 
     def take(self, length: int) -> FrameLease | None:
         """A free buffer of at least this size, or None."""
+        if self._viewed:
+            self._look_again()
         for index, buffer in enumerate(self._free):
             if len(buffer) >= length:
                 del self._free[index]
@@ -52,10 +59,21 @@ class FrameBuffers:
         return FrameLease(self, bytearray(size)) if size <= LARGEST_BYTES else None
 
     def put(self, buffer: bytearray) -> None:
-        """`FrameLease.give_back`: keep the buffer, where there is room for it and nobody looks at it."""
-        if self.free_bytes + len(buffer) <= self._limit_bytes and not _has_views(buffer):
+        """`FrameLease.give_back`: keep the buffer, where there is room for it."""
+        if _has_views(buffer):
+            self._viewed.append(buffer)
+            self._viewed_bytes += len(buffer)
+            while self._viewed_bytes > self._limit_bytes:  # the oldest are left to their views
+                self._viewed_bytes -= len(self._viewed.popleft())
+        elif self.free_bytes + len(buffer) <= self._limit_bytes:
             self._free.append(buffer)
             self.free_bytes += len(buffer)
+
+    def _look_again(self) -> None:
+        """At those that somebody looked at when they were given back."""
+        viewed, self._viewed, self._viewed_bytes = self._viewed, deque(), 0
+        for buffer in viewed:
+            self.put(buffer)
 
 
 def _has_views(buffer: bytearray) -> bool:

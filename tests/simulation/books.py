@@ -34,6 +34,7 @@ def wrong_books(node: Node, server: Server) -> Iterator[str]:
         yield from _of_connection(connection, connection.requests._held.get(connection, 0))
     free = server.frame_buffers
     yield from _compared("bytes of free buffers", free.free_bytes, sum(map(len, free._free)))
+    yield from _compared("bytes of buffers with views", free._viewed_bytes, sum(map(len, free._viewed)))
     yield from _of_fetch_sessions(node.services.fetch_sessions)
     yield from _of_share_sessions(node.services.share_sessions)
     total, whole = 0, None

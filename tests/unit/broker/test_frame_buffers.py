@@ -1,8 +1,13 @@
 """Buffers for large requests: used again, but never while somebody still looks at one."""
 
-import pytest
+import asyncio
+from typing import cast
 
-from broker.network.frame_buffers import LARGEST_BYTES, FrameBuffers, FrameLease
+import pytest
+import uvloop
+
+from broker.network.frame_buffers import LARGEST_BYTES, ROUND_BYTES, FrameBuffers, FrameLease
+from broker.network.frame_reader import FrameReader
 
 
 def make(buffers: FrameBuffers, length: int) -> FrameLease:
@@ -34,6 +39,79 @@ def test_a_buffer_with_a_view_is_left_to_it(nested: bool) -> None:
     assert buffers.take(100_000) is None
     assert buffers.free_bytes == 0
     view[:] = bytes(len(view))
+
+
+def test_a_buffer_whose_last_view_goes_later_is_used_again() -> None:
+    buffers = FrameBuffers()
+    lease = make(buffers, 100_000)
+    buffer, view = lease.buffer, memoryview(lease.buffer)
+    lease.give_back()
+    assert buffers.take(100_000) is None
+    view.release()
+    again = buffers.take(100_000)
+    assert again is not None
+    assert again.buffer is buffer
+    assert buffers.take(1) is None
+
+
+def test_of_buffers_that_are_looked_at_the_oldest_are_given_up() -> None:
+    buffers = FrameBuffers(2 * ROUND_BYTES)
+    leases = [make(buffers, ROUND_BYTES) for _ in range(3)]
+    held = [lease.buffer for lease in leases]
+    views = [memoryview(buffer) for buffer in held]
+    for lease in leases:
+        lease.give_back()
+    for view in views:
+        view.release()
+    again = [buffers.take(1) for _ in range(3)]
+    places = {id(buffer): place for place, buffer in enumerate(held)}
+    assert [None if lease is None else places[id(lease.buffer)] for lease in again] == [1, 2, None]
+
+
+def test_under_uvloop_requests_that_are_done_at_once_share_a_buffer() -> None:
+    """It looks at the buffer until `buffer_updated` has returned."""
+    count, length = 12, 200_000
+    used: list[bytearray] = []
+
+    class Receiving(asyncio.BufferedProtocol):
+        def __init__(self, done: asyncio.Future[None]) -> None:
+            self.reader = FrameReader(bytearray(64 << 10), FrameBuffers(), 1 << 20)
+            self.done = done
+            self.frames = 0
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            self.transport = cast(asyncio.WriteTransport, transport)
+
+        def get_buffer(self, sizehint: int) -> memoryview:
+            return self.reader.buffer()
+
+        def buffer_updated(self, nbytes: int) -> None:
+            self.reader.received(nbytes)
+            while self.reader.frames:
+                frame = self.reader.frames.popleft()
+                if (lease := self.reader.lease_of(frame)) is not None:
+                    used.append(lease.buffer)
+                    cast(memoryview, frame).release()
+                    lease.give_back()
+                self.frames += 1
+                self.transport.write(b"!")
+            if self.frames == count:
+                self.done.set_result(None)
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        async with await loop.create_server(lambda: Receiving(done), "127.0.0.1", 0) as server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            for _ in range(count):
+                writer.write(length.to_bytes(4, "big") + bytes(length))
+                await reader.readexactly(1)
+            await done
+            writer.close()
+
+    uvloop.run(story())
+    assert len(used) >= count - 1  # the first large request of a client has a buffer that is not used again
+    assert len({id(buffer) for buffer in used}) == 1
 
 
 def test_a_buffer_never_given_back_is_never_used_again() -> None:
