@@ -81,12 +81,7 @@ class Encoder:
         order = pa.array(np.argsort(chosen.astype(np.uint16) if partitions < 1 << 16 else chosen, kind="stable"))
         tails = _header_tails(rows)
         records = _Records.of(*(None if column is None else column.take(order) for column in (keys, values, tails)))
-        ends = np.cumsum(np.bincount(chosen, minlength=partitions)).tolist()
-        cuts, placed = [0], []
-        for partition, end in enumerate(ends):
-            while cuts[-1] < end:
-                cuts.append(records.cut(cuts[-1], end, self.batch_bytes))
-                placed.append(partition)
+        cuts, placed = records.cut(np.bincount(chosen, minlength=partitions), self.batch_bytes)
         headers = [self._header(end - begin, timestamp_ms) for begin, end in pairwise(cuts)]
         places, data = records.encoded(cuts, headers)
         if self.codec:
@@ -145,11 +140,20 @@ class _Records:
         value = (varints(value_lengths), values.fill_null(b""))
         return cls((*key, *value, _NO_HEADERS if tails is None else tails), sizes)
 
-    def cut(self, begin: int, end: int, most_bytes: int) -> int:
-        """Where a batch that begins there has to end: not after `end`, and with one record at least."""
-        sizes = self.sizes[begin:end] + varint_sizes(np.full(1, end - begin))
-        fitting = np.searchsorted(np.cumsum(sizes + varint_sizes(sizes)), most_bytes, side="right")
-        return begin + max(1, int(fitting))
+    def cut(self, counts: NDArray[np.int64], most_bytes: int) -> tuple[list[int], list[int]]:
+        """Where batches begin and end, and the partition of each. `counts` says how many records each partition has. A
+        batch has no more than `most_bytes`, or one record.
+        """
+        sizes = self.sizes + varint_sizes(counts.max(keepdims=True))  # a place is a number below that
+        ends = np.cumsum(sizes + varint_sizes(sizes))
+        cuts, placed = [0], []
+        for partition, end in enumerate(np.cumsum(counts).tolist()):
+            while (begin := cuts[-1]) < end:
+                before = int(ends[begin - 1]) if begin else 0
+                fitting = int(np.searchsorted(ends, before + most_bytes, side="right"))
+                cuts.append(min(end, max(begin + 1, fitting)))
+                placed.append(partition)
+        return cuts, placed
 
     def encoded(self, cuts: Sequence[int], headers: Sequence[bytes]) -> tuple[NDArray[np.int64], Any]:
         """Batches between these cuts, each behind its header: where they begin and end, and the buffer of all."""

@@ -13,8 +13,9 @@ from tallystick.client.client import Client
 from tallystick.client.lease import Lease, Partition
 from tallystick.client.sender import Queued, Sender
 
-_MOST_BYTES = 16 << 20
-"""Of a round: with hundreds of partitions a request would come near to what a broker takes (100 MiB by default)."""
+_MOST_BYTES = 3 << 20
+"""Of a round: other tasks have their turns in the partitions that are left, and a broker of ours uses the buffers of
+requests up to 4 MiB again."""
 
 
 class TurnSender(Sender):

@@ -13,7 +13,7 @@ pytest.importorskip("pyarrow")
 import numpy as np
 import pyarrow as pa
 
-from protocol.records.batch import read_header, seal
+from protocol.records.batch import HEADER, read_header, seal
 from protocol.records.compression import NAMES
 from protocol.records.record import Record, records_of
 from spark_connector.errors import BadRows
@@ -123,6 +123,25 @@ def test_long_batches_and_long_records() -> None:
     long = [b"x" * 100_000, b"y"]
     (records,) = written(rows(value=long), batch_bytes=1000).values()
     assert [record.value for record in records] == long
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 300)), min_size=1, max_size=60), st.integers(1, 900))
+def test_batches_are_full_and_no_larger_than_they_may_be(content: list[tuple[int, int]], batch_bytes: int) -> None:
+    """But for one record that is larger by itself. A number of two bytes may turn out to be one of one byte."""
+    batch = rows(value=[bytes(size) for _, size in content], partition=[partition for partition, _ in content])
+    found: dict[int, list[bytearray]] = {}
+    for partition, encoded in Encoder(0, batch_bytes).batches(batch, 3, 1000):
+        found.setdefault(partition, []).append(encoded)
+    for partition, batches in found.items():
+        sizes = [len(encoded) - HEADER.size for encoded in batches]
+        counts = [read_header(encoded).records_count for encoded in batches]
+        assert sum(counts) == sum(one == partition for one, _ in content)
+        firsts = [size for one, size in content if one == partition]
+        for at, (size, count) in enumerate(zip(sizes, counts, strict=True)):
+            assert size <= batch_bytes or count == 1
+            if at + 1 < len(sizes):  # the first record of the next one, with its numbers, would not have fitted
+                assert size + firsts[sum(counts[: at + 1])] + 10 + count > batch_bytes
 
 
 def test_lengths_at_the_edges_of_varints() -> None:

@@ -292,7 +292,7 @@ def test_the_turn_that_is_out_for_longest_is_waited_for_no_longer() -> None:
     assert "task 0 has not given its turn back" in str(turns.failure)
 
 
-def test_a_round_is_no_larger_than_a_request_may_be() -> None:
+def test_a_round_is_no_larger_than_three_mebibytes() -> None:
     """But for one batch that is larger by itself."""
     nobody: Any = None
 
@@ -305,5 +305,5 @@ def test_a_round_is_no_larger_than_a_request_may_be() -> None:
         return list(sender._firsts())
 
     assert firsts(1, 1, 1) == [0, 1, 2]
-    assert firsts(10 << 20, 6 << 20, 1) == [0, 1]
+    assert firsts(2 << 20, 1 << 20, 1) == [0, 1]
     assert firsts(17 << 20, 1) == [0]
