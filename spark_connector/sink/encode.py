@@ -77,10 +77,12 @@ class Encoder:
         values, keys = binaries(rows, "value"), binaries(rows, "key")
         assert values is not None, "checked with the schema"
         chosen = self._partitions(rows, keys, partitions)
-        # Sixteen bits are sorted by counting.
-        order = pa.array(np.argsort(chosen.astype(np.uint16) if partitions < 1 << 16 else chosen, kind="stable"))
-        tails = _header_tails(rows)
-        records = _Records.of(*(None if column is None else column.take(order) for column in (keys, values, tails)))
+        columns = [keys, values, _header_tails(rows)]
+        if np.any(chosen[:-1] > chosen[1:]):  # Rows of one partition, as from a topic, are in order as they come.
+            # Sixteen bits are sorted by counting.
+            order = pa.array(np.argsort(chosen.astype(np.uint16) if partitions < 1 << 16 else chosen, kind="stable"))
+            columns = [None if column is None else column.take(order) for column in columns]
+        records = _Records.of(*columns)
         cuts, placed = records.cut(np.bincount(chosen, minlength=partitions), self.batch_bytes)
         headers = [self._header(end - begin, timestamp_ms) for begin, end in pairwise(cuts)]
         places, data = records.encoded(cuts, headers)
