@@ -1,5 +1,6 @@
 """The assignor `simple`: every partition has a member, every member a partition, nobody much more than others."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from hypothesis import given
@@ -58,6 +59,8 @@ def test_members_who_want_the_same_have_about_as_much(member_count: int, partiti
     targets = assign_shares(members, {TOPICS[0]: range(partition_count)})
     sizes = [len(target[TOPICS[0]]) for target in targets.values()]
     assert max(sizes) - min(sizes) <= 1
+    of_each = Counter(one for _, _, one in slots(targets))
+    assert set(of_each.values()) == {-(-member_count // partition_count)}, "of each partition as many"
     again = {name: member(TOPICS[0], current=targets[name]) for name in members}
     assert assign_shares(again, {TOPICS[0]: range(partition_count)}) == targets, "what one has one keeps"
 

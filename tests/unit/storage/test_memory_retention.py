@@ -58,3 +58,12 @@ def test_memory_wants_no_checkpoint() -> None:
     """Nothing of it is recovered: with page-cache durability nobody flushes it for that."""
     log = log_of(3)
     assert log.checkpoint_wanted is False and log.recovery_point == 0
+
+
+def test_what_is_cut_off_while_it_is_flushed_is_not_durable() -> None:
+    log = log_of(4)
+    flush = log.begin_flush()
+    assert flush is not None
+    log.truncate(2)
+    log.finish_flush(flush)
+    assert (log.durable_offset, log.end_offset) == (2, 2)
