@@ -16,6 +16,7 @@ Rule 4. What is no marker was written by somebody else: it is passed over with a
         of a newer connector for one, is an error for its own sink and query, and for no other.
 """
 
+import asyncio
 import json
 import logging
 from collections.abc import Iterable, Mapping
@@ -215,8 +216,8 @@ class ProgressTopic:
 
     async def _read_on(self, partition: int) -> None:
         """Read from where we are to the high watermark of now."""
-        start = await self.client.offset_at(self.topic, partition, EARLIEST)
-        end = await self.client.offset_at(self.topic, partition, LATEST)
+        bounds = (self.client.offset_at(self.topic, partition, which) for which in (EARLIEST, LATEST))
+        start, end = await asyncio.gather(*bounds)
         position = max(start, self._positions.get(partition, 0))
         while position < end:
             fetched = await self.client.fetch(self.topic, partition, position, max_wait_ms=500)

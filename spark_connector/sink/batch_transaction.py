@@ -13,7 +13,8 @@ Rule 4. A replay is compared with what was committed: topics, and the source's o
         compared is refused, when the marker is written already: a replay that is skipped unseen may lose rows.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -43,6 +44,8 @@ _progress: dict[tuple[int, str], ProgressTopic] = {}
 """What this process has read of control topics, by connection and topic."""
 _identified: dict[tuple[int, str, Writer], str] = {}
 """The sink ids that this process has found, by connection and control topic."""
+_looked: dict[int, tuple[Lease, "BatchId"]] = {}
+"""For which batch this process has looked at the cluster's topics last, by connection."""
 _GIVING_UP_S = 5.0
 """How long a broker is waited for when nothing but the wait of readers depends on it."""
 
@@ -82,6 +85,8 @@ class BatchTransaction:
         """Where others write under the same lease: who says when this task may."""
         self.task = 0
         """Which of them this is."""
+        self.source: list[str] | None = None
+        """The source's offsets for this batch, where somebody has read them in the checkpoint already."""
         self.connection: Cluster = cluster(settings.access, patience_s=settings.patience_s)
         self._retries_before = self.connection.client.retries
 
@@ -175,10 +180,17 @@ class BatchTransaction:
 
     def write(self, lease: Lease, rows: Iterable[pa.RecordBatch]) -> Counts:
         """Step 2. Returns when every record is acknowledged; nothing is visible yet."""
-        self.connection.client.forget()
+        self._look_anew(lease)
         # Rows without keys take turns over partitions from batch to batch and from task to task, too.
         first_turn = crc32c(self.sink_id.encode()) + self.batch.number + self.task
         return self.send(lease, record_batches(rows, self.settings, self._partitions_of_rows, first_turn))
+
+    def _look_anew(self, lease: Lease) -> None:
+        """Topics may have grown or moved since the last batch. The tasks of one look once in each process."""
+        what = lease, self.batch
+        if _looked.get(id(self.connection)) != what:
+            self.connection.client.forget()
+            _looked[id(self.connection)] = what
 
     def send(self, lease: Lease, groups: Iterable[list[Addressed]]) -> Counts:
         """Step 2 for rows that are batches already."""
@@ -290,7 +302,34 @@ class BatchTransaction:
 
     def _source(self) -> list[str]:
         """The source's offsets from the checkpoint; a batch job has none. Raises `SourceOffsetsUnknown`."""
-        return [] if self.checkpoint is None else self.checkpoint.planned(self.batch.number).sources
+        if self.source is None:
+            self.source = [] if self.checkpoint is None else self.checkpoint.planned(self.batch.number).sources
+        return self.source
+
+    def read_source_ahead(self) -> "SourceAhead | None":
+        """Begin to read what the marker will say of the source, while rows are written: Spark has planned the batch
+        before it runs a task, and reading a file through the driver's JVM takes longer than all else of a commit.
+        """
+        return None if self.checkpoint is None else SourceAhead(self._source)
+
+
+class SourceAhead:
+    """Offsets that are being read. What cannot be read is read, and refused, when the batch is decided."""
+
+    def __init__(self, read: Callable[[], list[str]]) -> None:
+        self._read = read
+        self._found: list[str] | None = None
+        self._thread = threading.Thread(target=self._run, name="spark-eos-checkpoint", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with suppress(ConnectorError):
+            self._found = self._read()
+
+    def found(self) -> list[str] | None:
+        """Wait for them; None where they could not be read."""
+        self._thread.join()
+        return self._found
 
 
 def _name_of(where: tuple[str, int]) -> str:

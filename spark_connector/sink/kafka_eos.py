@@ -63,6 +63,8 @@ class Written(WriterCommitMessage):
     shared_as: str = ""
     part: Part | None = None
     """What the driver knows the batch and this task by; none where the task wrote alone."""
+    source: list[str] | None = None
+    """What the checkpoint says of the source, where this task has read it."""
 
     @property
     def records(self) -> int:
@@ -144,12 +146,14 @@ class _Steps:
     ) -> Written:
         """Write under the lease of all tasks, in turns. Raises `DriverAway` before anything is drawn."""
         run, doing = transaction.connection.run, f"writing batch {transaction.batch.number}"
+        ahead = None
         try:
             opened = run(turns.begin(), doing)
             if opened is None:
                 self.identify(transaction)
                 opened = self._opened(transaction)
                 run(turns.opened(opened), doing)
+                ahead = transaction.read_source_ahead() if opened.done is None else None
             if opened.done is not None:
                 drain(rows)
                 return Written(
@@ -167,7 +171,8 @@ class _Steps:
             run(turns.close(), doing)
         keep_what_is_loaded("sink")
         size_bytes, retries = transaction.size_bytes, transaction.retries
-        return Written(opened.lease, transaction.batch, counts, None, size_bytes, retries, name, turns.part)
+        source = None if ahead is None else ahead.found()
+        return Written(opened.lease, transaction.batch, counts, None, size_bytes, retries, name, turns.part, source)
 
     def _opened(self, transaction: BatchTransaction) -> Opened:
         opened = transaction.open()
@@ -215,6 +220,7 @@ class _Steps:
         began_ms = now_ms()
         chosen, counts = _of_one_lease(written), _together(written)
         transaction = self.transaction(chosen.batch, chosen.lease.transactional_id)
+        transaction.source = next((one.source for one in written if one.source is not None), None)
         if chosen.done is not None:
             transaction.compare(chosen.done)
         elif chosen.batch.query is not None or counts:

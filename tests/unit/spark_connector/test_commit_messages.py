@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -13,10 +13,10 @@ pytest.importorskip("pyarrow")
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_connector.checkpoint_files import LocalFiles
-from spark_connector.errors import BadOption, BatchIncomplete, NotMicroBatches, NotOneWriter
+from spark_connector.errors import BadOption, BatchIncomplete, NotMicroBatches, NotOneWriter, SourceOffsetsUnknown
 from spark_connector.progress import Marker
 from spark_connector.sink.batch_server import Part
-from spark_connector.sink.batch_transaction import BatchId, BatchTransaction, Counts
+from spark_connector.sink.batch_transaction import BatchId, BatchTransaction, Counts, SourceAhead
 from spark_connector.sink.foreach_batch import eos_writer
 from spark_connector.sink.kafka_eos import EosBatchWriter, EosStreamWriter, KafkaEos, Written
 from spark_connector.sink.settings import SinkSettings
@@ -99,10 +99,11 @@ class Recorded(EosStreamWriter):
     sent: list[object]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Recording:
     sent: list[object]
     retries: int = 0
+    source: list[str] | None = None
 
     @property
     def connection(self) -> "Recording":
@@ -112,7 +113,7 @@ class Recording:
         return asyncio.run(work)
 
     def mark(self, lease: Lease, counts: Counts) -> None:
-        self.sent.append(("mark", lease, counts))
+        self.sent.append(("mark", lease, counts, *(() if self.source is None else (self.source,))))
 
     def end(self, lease: Lease) -> None:
         self.sent.append(("end", lease))
@@ -141,6 +142,21 @@ def test_what_all_tasks_wrote_is_one_batch() -> None:
     writer.commit([told(0, 1), told(2, 1), told(1, 1), told(3, 0)], 3)
     assert writer.sent == [("mark", LEASE, {"t": {"0": 2, "1": 1}}), ("end", LEASE)]
     assert writer.sharing == Known([("b", 0, {0: (10, 1), 1: (11, 1), 2: (12, 1), 3: (13, 0)})])
+
+
+def test_what_a_task_has_read_of_the_checkpoint_is_not_read_again() -> None:
+    writer = recorded()
+    reader = replace(told(1, 1), source=['{"in":{"0":7}}'])
+    writer.commit([told(0, 1), reader, told(2, 1), told(3, 0)], 3)
+    assert writer.sent[0] == ("mark", LEASE, {"t": {"0": 2, "1": 1}}, ['{"in":{"0":7}}'])
+
+
+def test_what_cannot_be_read_ahead_is_refused_when_the_batch_is_decided() -> None:
+    def away() -> list[str]:
+        raise SourceOffsetsUnknown("the checkpoint cannot be read")
+
+    assert SourceAhead(away).found() is None
+    assert SourceAhead(lambda: ["offsets"]).found() == ["offsets"]
 
 
 def test_what_the_driver_does_not_agree_to_is_not_committed() -> None:
