@@ -176,8 +176,9 @@ def test_the_target_is_deleted_in_the_middle_of_a_batch(
     make_topic(bootstrap, f"{name}-out", 3)
     run_eos(spark, bootstrap, name, checkpoint)
     found = output_of(bootstrap, name)
-    begun = 1 if step == "opened" else 2
-    assert len(found) == RECORDS - begun * BATCH
+    # The other tasks of a batch that one has written may have come too late: then all of them write it again.
+    begun = {"opened": [1], "written": [1, 2], "marked": [2]}[step]
+    assert len(found) in [RECORDS - batches * BATCH for batches in begun]
     right(bootstrap, name, [value for value in wanted if value in set(found)])
 
 
