@@ -342,13 +342,16 @@ class EosStreamWriter(_Steps, DataSourceStreamArrowWriter):
         self.decide(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """A task that Spark has given up has no message, but may have left its lease with the driver."""
+        """A task that Spark has given up has no message, but may have left its lease with the driver. Best effort: what
+        is raised here would stand in the query's exception in the place of what the batch was given up for.
+        """
         batch, noted = BatchId(None, batchId), list[Lease]()
-        if self._noted_as is not None:
-            noted = self._over(BatchTransaction(self.settings, batch, None), self.shared_as(batchId))
-            if self.notes is not None:
-                noted += self.notes.of(self._noted_as, batchId)
-        self.give_up(messages, noted, batch)
+        with suppress(ConnectorError):
+            if self._noted_as is not None:
+                noted = self._over(BatchTransaction(self.settings, batch, None), self.shared_as(batchId))
+                if self.notes is not None:
+                    noted += self.notes.of(self._noted_as, batchId)
+            self.give_up(messages, noted, batch)
 
 
 class EosBatchWriter(_Steps, DataSourceArrowWriter):
@@ -368,5 +371,7 @@ class EosBatchWriter(_Steps, DataSourceArrowWriter):
         self.decide(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        transaction = self.transaction(self._batch, self._sink_id)
-        self.give_up(messages, self._over(transaction, self._name), self._batch)
+        """Best effort, too."""
+        with suppress(ConnectorError):
+            transaction = self.transaction(self._batch, self._sink_id)
+            self.give_up(messages, self._over(transaction, self._name), self._batch)

@@ -22,7 +22,7 @@ from tests.spark.outcome import flag_of, right
 from tests.spark.test_eos_faults import forget_the_last_commit
 
 SAFE_DOWNGRADE = 2
-TASK_FAULTS = ["raise@claimed", "raise@written", "worker@written", "zombie@claimed"]
+TASK_FAULTS = ["raise@taken", "raise@written", "worker@written", "zombie@taken"]
 DRIVER_FAULTS = ["jvm@opened", "driver@acknowledged", "jvm@marked", "jvm@ended"]
 ONE_WRITER = ["worker@writing", "raise@written", "worker@marked", "raise@ended", "takeover@written", "outlive@marked"]
 SHORT = "raise@written"

@@ -159,6 +159,14 @@ def test_what_cannot_be_read_ahead_is_refused_when_the_batch_is_decided() -> Non
     assert SourceAhead(lambda: ["offsets"]).found() == ["offsets"]
 
 
+def test_giving_up_a_batch_says_nothing_of_a_broker_that_is_away() -> None:
+    """It would stand in the query's exception in the place of what the batch was given up for."""
+    away = {"kafka.bootstrap.servers": "127.0.0.1:1", "sinkId": "s", "topic": "t", "kafka.delivery.timeout.ms": "1"}
+    EosStreamWriter(SinkSettings.of(away, streaming=True), LocalFiles()).abort([MESSAGE], 3)
+    of_a_job = {name: value for name, value in away.items() if name != "sinkId"}
+    EosBatchWriter(SinkSettings.of(of_a_job, streaming=False)).abort([MESSAGE])
+
+
 def test_what_the_driver_does_not_agree_to_is_not_committed() -> None:
     writer = recorded()
     with pytest.raises(BatchIncomplete):
