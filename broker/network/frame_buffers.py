@@ -59,15 +59,18 @@ class FrameBuffers:
         return FrameLease(self, bytearray(size)) if size <= LARGEST_BYTES else None
 
     def put(self, buffer: bytearray) -> None:
-        """`FrameLease.give_back`: keep the buffer, where there is room for it."""
+        """`FrameLease.give_back`: keep the buffer, where there is room for it. Of those that have views the oldest are
+        left to them before a free one is given up."""
         if _has_views(buffer):
             self._viewed.append(buffer)
             self._viewed_bytes += len(buffer)
-            while self._viewed_bytes > self._limit_bytes:  # the oldest are left to their views
-                self._viewed_bytes -= len(self._viewed.popleft())
-        elif self.free_bytes + len(buffer) <= self._limit_bytes:
+        else:
             self._free.append(buffer)
             self.free_bytes += len(buffer)
+        while self._viewed and self.free_bytes + self._viewed_bytes > self._limit_bytes:
+            self._viewed_bytes -= len(self._viewed.popleft())
+        if self.free_bytes > self._limit_bytes:
+            self.free_bytes -= len(self._free.pop())
 
     def _look_again(self) -> None:
         """At those that somebody looked at when they were given back."""

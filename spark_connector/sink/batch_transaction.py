@@ -180,12 +180,12 @@ class BatchTransaction:
 
     def write(self, lease: Lease, rows: Iterable[pa.RecordBatch]) -> Counts:
         """Step 2. Returns when every record is acknowledged; nothing is visible yet."""
-        self._look_anew(lease)
+        self.look_anew(lease)
         # Rows without keys take turns over partitions from batch to batch and from task to task, too.
         first_turn = crc32c(self.sink_id.encode()) + self.batch.number + self.task
         return self.send(lease, record_batches(rows, self.settings, self._partitions_of_rows, first_turn))
 
-    def _look_anew(self, lease: Lease) -> None:
+    def look_anew(self, lease: Lease) -> None:
         """Topics may have grown or moved since the last batch. The tasks of one look once in each process."""
         what = lease, self.batch
         if _looked.get(id(self.connection)) != what:

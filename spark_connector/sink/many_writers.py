@@ -81,7 +81,7 @@ class WriteTask:
     def _written(self, rows: Iterator[pa.RecordBatch], task: int, attempt: int) -> int:
         """How many records of this attempt the broker has acknowledged: all of them."""
         transaction = BatchTransaction(self.settings, self.batch, self.lease.transactional_id)
-        transaction.connection.client.forget()
+        transaction.look_anew(self.lease)
         turns = TurnsOfTask.of(self.address, self.token, task, attempt)
         sender = self.sender(transaction, turns)
         run, doing = transaction.connection.run, f"writing batch {self.batch.number}"

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import pyarrow as pa
+from confluent_kafka.admin import NewPartitions
 
 from spark_connector.checkpoint_files import Checkpoint, LocalFiles
 from spark_connector.errors import CheckpointWentBack, SinkChanged, SinkTakenOver, TransactionAborted
@@ -18,9 +19,10 @@ from spark_connector.progress import Marker
 from spark_connector.sink.batch_transaction import BatchId, BatchTransaction
 from spark_connector.sink.identity import id_by_path
 from spark_connector.sink.settings import SinkSettings
+from tallystick.client.client import Client
 from tallystick.client.lease import Lease
 from tests.harness.broker import Target
-from tests.harness.confluent import make_topic
+from tests.harness.confluent import admin, make_topic
 
 RULES = [pytest.param(True, id="TV2"), pytest.param(False, id="old-rules")]
 
@@ -48,6 +50,26 @@ def committed(bootstrap: str, name: str, number: int, **more: str) -> BatchTrans
     transaction.mark(opened.lease, written(transaction, opened.lease))
     transaction.end(opened.lease)
     return transaction
+
+
+def test_topics_are_asked_for_once_a_batch(bootstrap: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By all its tasks in a process; and of one that has grown the next batch writes to all partitions."""
+    forgotten: list[int] = []
+    forget = Client.forget
+    monkeypatch.setattr(Client, "forget", lambda client: (forgotten.append(1), forget(client))[1])
+    first = committed(bootstrap, name, 0)
+    assert len(forgotten) == 1
+    lease = first.open().lease
+    for _ in range(2):
+        batch_of(bootstrap, name, 0).look_anew(lease)
+        assert len(forgotten) == 2, "another lease is another try at the batch"
+    asker = admin(bootstrap)
+    asker.create_partitions([NewPartitions(f"{name}-out", 5)])[f"{name}-out"].result(30)
+    for _ in range(2):
+        task = batch_of(bootstrap, name, 1)
+        written(task, lease)
+        assert len(forgotten) == 3
+        assert task.partitions_of(f"{name}-out") == 5
 
 
 def state_of(transaction: BatchTransaction, sink_id: str) -> Transaction | None:

@@ -1,6 +1,7 @@
 """That a draw is repeatable, that a drawn defect can be noticed, and how the score is counted."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import libcst as cst
 
 from broker.api.permissions.of_topics import LIST_OFFSETS
 from tests.mutants.asking import ask
-from tests.mutants.at_random import record, source
+from tests.mutants.at_random import record, source, trial
 from tests.mutants.at_random.draw import code_with, drawn
 from tests.mutants.at_random.operators import changes
 from tests.mutants.at_random.reach import Map, Reach
@@ -53,6 +54,23 @@ def test_a_defect_is_noticed_only_by_tests_that_reach_it() -> None:
     assert verdict.by == "test"
     assert unit in verdict.said
     assert ask([unit], None)[0] == 0, "the process of the tests itself has no defect"
+
+
+@pytest.mark.parametrize(("asked", "count"), [("few", trial.FEW_OVER_A_STORE), ("quick", 8)])
+def test_seeds_over_a_store_are_asked_too(monkeypatch: pytest.MonkeyPatch, asked: str, count: int) -> None:
+    """And who spoke is asked again without the defect."""
+    seeds, told = [f"nodes {seed}" for seed in range(7)] + ["stored 3"], list[Sequence[str]]()
+
+    def ask_nobody(catchers: Sequence[str], mutant: object, seconds: float) -> tuple[int, str]:
+        told.append(catchers)
+        speaks = mutant is not None and catchers[0].startswith("nodes")
+        return int(speaks), "nodes 2: a record is lost" if speaks else ""
+
+    monkeypatch.setattr(trial, "ask", ask_nobody)
+    monkeypatch.setattr(trial, "_types", lambda defect: "")
+    verdict = tried(drawn(5, 1, "coordinator/transactions/fencing.py")[0], Reach([], [], [], seeds), asked=asked)
+    assert (verdict.by, verdict.said) == ("seed", "nodes 2: a record is lost")
+    assert told == [seeds[:count], ["nodes 2"]]
 
 
 @pytest.mark.parametrize("path", ["storage/producers/producer_state.py", "broker/disk/group_commit.py"])

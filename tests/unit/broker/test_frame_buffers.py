@@ -68,6 +68,22 @@ def test_of_buffers_that_are_looked_at_the_oldest_are_given_up() -> None:
     assert [None if lease is None else places[id(lease.buffer)] for lease in again] == [1, 2, None]
 
 
+def test_free_buffers_and_those_with_views_have_one_limit() -> None:
+    buffers = FrameBuffers(2 * ROUND_BYTES)
+    leases = [make(buffers, ROUND_BYTES) for _ in range(4)]
+    view = memoryview(leases[0].buffer)
+    for lease in leases[:3]:
+        lease.give_back()
+    view.release()
+    assert (buffers.free_bytes, buffers._viewed_bytes) == (2 * ROUND_BYTES, 0)
+    assert [buffers.take(1) is None for _ in range(3)] == [False, False, True]
+    with memoryview(leases[3].buffer):
+        leases[3].give_back()
+        assert (buffers.free_bytes, buffers._viewed_bytes) == (0, ROUND_BYTES)
+    assert buffers.take(1) is not None
+    assert (buffers.free_bytes, buffers._viewed_bytes) == (0, 0)
+
+
 def test_under_uvloop_requests_that_are_done_at_once_share_a_buffer() -> None:
     """It looks at the buffer until `buffer_updated` has returned."""
     count, length = 12, 200_000
