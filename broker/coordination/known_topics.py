@@ -30,6 +30,7 @@ from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.process.time_slice import TimeSlice
 from coordinator.cluster.image import Change, TopicImage
+from protocol.errors import ErrorCode
 from protocol.internal_topics import CLUSTER_METADATA
 from storage.steps import Blocking
 
@@ -80,6 +81,9 @@ class KnownTopics:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._leaving = LeavingTopics(store, environment, self.to_open.wait_until_left)
+        self._own = own
+        self._on_the_way: dict[str, asyncio.Task[dict[str, ErrorCode]]] = {}
+        """By name, topics that a request makes which is about something else."""
         self._to_configure: deque[Topic] = deque()
         self._configured: asyncio.Future[None] | None = None
         """While topics take over a change of the broker's settings."""

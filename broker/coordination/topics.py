@@ -4,6 +4,7 @@ A change is decided by the cluster machine where this node leads the metadata, a
 (`across_nodes.forwarding`). It is answered when what it made can be used here.
 """
 
+import asyncio
 from collections.abc import Sequence
 
 from broker.coordination.coordinators import CoordinatorError
@@ -24,6 +25,10 @@ from protocol.messages.topics import (
     DeletableTopicResult,
     DeleteTopicState,
 )
+
+LONG_S = 1.0
+"""What a request waits for the topics that it makes on the way: answers go out in the order of requests, so all that
+comes behind it on its connection waits, too. Where no more can be written that may be long; Kafka does not wait."""
 
 
 class TopicDirectory(KnownTopics):
@@ -109,10 +114,6 @@ class TopicDirectory(KnownTopics):
         await self.wait_until_open([topic for one in results if (topic := self._by_name.get(one.name)) is not None])
         return results
 
-    async def auto_create(self, name: str) -> ErrorCode:
-        """Create a topic that is missing. NONE when it can be used, whichever request created it."""
-        return (await self.auto_create_all([name]))[name]
-
     async def auto_create_all(self, names: Sequence[str]) -> dict[str, ErrorCode]:
         """Make topics that are missing, in one request, which has the limits of any other: all of them or none if they
         are too many. NONE for those that can be used, no matter who made them."""
@@ -140,17 +141,36 @@ class TopicDirectory(KnownTopics):
             return ErrorCode.NONE
         return ErrorCode(result.error_code)
 
+    async def made_on_the_way(self, names: Sequence[str]) -> dict[str, ErrorCode]:
+        """As `auto_create_all`, for a request that is about something else: `LEADER_NOT_AVAILABLE` for what is not
+        there within `LONG_S`. It is made all the same, and whoever asks for it meanwhile begins no second one."""
+        fresh = [name for name in names if name not in self._on_the_way]
+        if fresh:
+            making = self._own(self.auto_create_all(fresh))
+            self._on_the_way.update(dict.fromkeys(fresh, making))
+            making.add_done_callback(lambda _: [self._on_the_way.pop(name) for name in fresh])
+        tasks = {name: self._on_the_way[name] for name in names}
+        await asyncio.wait(set(tasks.values()), timeout=LONG_S)
+        return {
+            name: making.result()[name] if making.done() and not making.cancelled() else ErrorCode.LEADER_NOT_AVAILABLE
+            for name, making in tasks.items()
+        }
+
     async def ensure_internal(self, name: str) -> Topic:
         """The internal topic of this name with all its partitions open, made if there is none. Raises
-        `CoordinatorError`."""
+        `CoordinatorError`, COORDINATOR_NOT_AVAILABLE where that is not so within `LONG_S` or two."""
         assert name in INTERNAL_TOPICS
         topic = self._by_name.get(name)
         if topic is None:
-            error = await self.auto_create(name)
+            error = (await self.made_on_the_way([name]))[name]
             topic = self._by_name.get(name)
             if topic is None:
-                raise CoordinatorError(error or ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        await self.wait_until_open([topic])
+                is_late = error in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE)
+                raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE if is_late else error)
+        try:
+            await asyncio.wait_for(self.wait_until_open([topic]), LONG_S)
+        except TimeoutError:
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from None
         if topic.partitions.first_closed() is not None:  # the node stops: a shard over a closed partition knows nothing
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return topic

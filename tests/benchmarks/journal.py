@@ -82,7 +82,7 @@ class Asked:
     async def begin(self) -> "Asked":
         services = self.node.services
         await services.topics.ensure_internal("__transaction_state")
-        await services.topics.auto_create("t")
+        await services.topics.auto_create_all(["t"])
         request = InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=60_000)
         self.identity = await self.ask(request, 4)
         return self

@@ -106,7 +106,7 @@ def test_the_second_signal_waits_for_nobody(tmp_path: Path) -> None:
         serving = Serving(tmp_path)
         address = await serving.start()
         writer, reader = await _client(address), await _client(address)
-        await serving.node.services.topics.auto_create("large")
+        await serving.node.services.topics.auto_create_all(["large"])
         for _ in range(20):
             await _ask_and_wait(writer, _produce(), 9)
         await asyncio.get_running_loop().sock_sendall(reader, request_frame(_fetch_all(), 11, 1))
@@ -132,7 +132,7 @@ def test_a_connection_that_arrives_while_the_broker_stops_is_refused(tmp_path: P
     async def story() -> None:
         serving = Serving(tmp_path)
         await serving.start()
-        await serving.node.services.topics.auto_create("late")
+        await serving.node.services.topics.auto_create_all(["late"])
         partition = serving.node.services.topics.partition("late", 0)
         serving.server.stop_accepting()
         connection, transport = Connection(serving.server, ConnectionInfo(1, "PLAINTEXT", "", 0)), FakeTransport()

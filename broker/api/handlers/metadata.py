@@ -102,10 +102,11 @@ async def metadata(services: MetadataServices, context: RequestContext, request:
     """Describe brokers and topics. Answered at once, unless a topic has to be made first.
 
     A topic that does not exist is made if the client and `auto.create.topics.enable` allow it; the answer comes when
-    it can be used, instead of LEADER_NOT_AVAILABLE. v0: no topics means all of them; later null does, and none means
-    none. v4: the client may forbid making topics. v10: topic ids in the answer; v12: topics asked for by id, and a
-    bad id is given back as it came; names beside ids are passed over. v8–v10: operations allowed on the cluster. Of
-    several nodes librdkafka hears for half a minute of one that has gone, which leads nothing (decision 0045).
+    it can be used, instead of LEADER_NOT_AVAILABLE, but within a second. v0: no topics means all of them; later null
+    does, and none means none. v4: the client may forbid making topics. v10: topic ids in the answer; v12: topics
+    asked for by id, and a bad id is given back as it came; names beside ids are passed over. v8–v10: operations
+    allowed on the cluster. Of several nodes librdkafka hears for half a minute of one that has gone, which leads
+    nothing (decision 0045).
     """
     time_slice = services.environment.time_slice()
     topics: list[MetadataResponseTopic] = []
@@ -128,7 +129,7 @@ async def metadata(services: MetadataServices, context: RequestContext, request:
     # Who asks by ids is told of these alone, as in Kafka.
     wanted = [one for one in named.values() if one.topic_id != NO_ID or not by_id]
     missing = await _missing(services, context, request, wanted, time_slice)
-    errors = await services.topics.auto_create_all(missing) if missing else {}
+    errors = await services.topics.made_on_the_way(missing) if missing else {}
     listed, reached = _told_of(services, context)
     for one in wanted:
         topics.append(await _look_up(services, request, one, errors, reached, time_slice))

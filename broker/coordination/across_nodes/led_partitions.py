@@ -23,7 +23,7 @@ from protocol.errors import ErrorCode
 FIRST_RELEASE_S, LONGEST_RELEASE_S = 0.002, 1.0
 """How long a log that is being committed is left alone before it is looked at again."""
 
-Own = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
+Own = Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"]
 
 _log = EventLog("topics")
 

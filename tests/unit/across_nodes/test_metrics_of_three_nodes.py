@@ -76,7 +76,7 @@ def test_what_another_node_leads_is_not_offline_and_what_nobody_leads_is(
 ) -> None:
     async def story(nodes: ThreeNodes) -> None:
         services = nodes.by_id.values()
-        await next(iter(services)).topics.auto_create("t")
+        await next(iter(services)).topics.auto_create_all(["t"])
         for node_id in nodes.by_id:
             await nodes.known_at(node_id, "t")
         topic = next(iter(services)).topics.by_name("t")

@@ -114,7 +114,7 @@ def test_what_a_leader_answers(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, n
         topic = node.topics.by_name("t")
         assert topic is not None
         await node.topics.delete([DeleteTopicState(name="t", topic_id=bytes(16))])
-        await node.topics.auto_create("t")
+        await node.topics.auto_create_all(["t"])
         made_again = node.topics.by_name("t")
         assert made_again is not None
         ids = {"the topic that was": topic.topic_id, "the topic that is": made_again.topic_id, "no id": bytes(16)}

@@ -35,7 +35,7 @@ SPACE = Space(1000, 300)
 async def topics_with_a_record(node: Services) -> int:
     """`t` and `u` of two partitions each, and one record in `t-1`. Returns its size."""
     for name in ("t", "u"):
-        await node.topics.auto_create(name)
+        await node.topics.auto_create_all([name])
     partition = node.topics.partition("t", 1)
     assert partition is not None
     batch = build_batch([NewRecord(value=b"v" * 100, timestamp_ms=1)])

@@ -42,7 +42,7 @@ def answers_to(*requests: Any, version: int) -> list[Any]:
 
     async def story(node: Services) -> list[Any]:
         for name in ("t", "u"):
-            await node.topics.auto_create(name)
+            await node.topics.auto_create_all([name])
         return [await handle(node, request, version) for request in requests]
 
     answers = with_node(story)

@@ -75,7 +75,7 @@ def asking(*wanted: tuple[str, list[int]]) -> DescribeQuorumRequest:
 @pytest.mark.parametrize("version", (0, 1, 2))
 def test_this_node_is_the_one_voter_and_leads_in_the_epoch_of_its_start(version: int, tmp_path: Path) -> None:
     async def story(node: Services) -> tuple[Any, int, int]:
-        await node.topics.auto_create("t")
+        await node.topics.auto_create_all(["t"])
         before = node.environment.wall_ms()
         answer = await handle(node, asking((LOG, [0])), version, listener="OUTSIDE")
         assert before <= answer.topics[0].partitions[0].current_voters[0].last_fetch_timestamp
@@ -138,7 +138,7 @@ def test_this_node_is_the_one_voter_and_leads_in_the_epoch_of_its_start(version:
 )
 def test_nothing_else_has_a_quorum(wanted: list[tuple[str, list[int]]]) -> None:
     async def story(node: Services) -> Any:
-        await node.topics.auto_create("t")
+        await node.topics.auto_create_all(["t"])
         return await handle(node, asking(*wanted), 2)
 
     topics = [
@@ -178,7 +178,7 @@ def test_who_is_not_there_is_not_unregistered(broker_id: int) -> None:
 def test_the_only_broker_stays() -> None:
     async def story(node: Services) -> tuple[Any, Any]:
         answer = await handle(node, UnregisterBrokerRequest(broker_id=1), 0)
-        await node.topics.auto_create("t")
+        await node.topics.auto_create_all(["t"])
         return answer, node.topics.partition("t", 0)
 
     answer, partition = with_node(story)

@@ -229,7 +229,7 @@ def test_a_topic_that_is_deleted_under_a_session_is_told(tmp_path: Path) -> None
         while len(told) < MANY:  # It may have looked while some of them were there.
             told |= await reader.fetch()
         assert set(told.values()) == {-ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-        await node.topics.auto_create("t")
+        await node.topics.auto_create_all(["t"])
         assert await reader.fetch() == dict.fromkeys(range(MANY), 0), "the same names again, all of them new"
 
     in_many(tmp_path, story)

@@ -239,7 +239,7 @@ def test_a_large_fetch_sees_what_moves(when: str, tmp_path: Any, monkeypatch: py
 
     async def story(node: Services) -> None:
         slices_of_work(node, monkeypatch)
-        topic = await node.topics.auto_create("large")
+        topic = await node.topics.auto_create_all(["large"])
         partitions = list(node.topics.by_name("large").partitions)  # type: ignore[union-attr]
         assert len(partitions) == count, topic
         waiting = large_and_waiting(node, count)
@@ -264,7 +264,7 @@ def test_a_large_fetch_ends_with_its_client(tmp_path: Any, monkeypatch: pytest.M
 
     async def story(node: Services) -> None:
         slices_of_work(node, monkeypatch)
-        await node.topics.auto_create("large")
+        await node.topics.auto_create_all(["large"])
         waiting = large_and_waiting(node, count)
         while not len(node.waiting):
             await asyncio.sleep(0)
@@ -296,7 +296,7 @@ def test_a_large_fetch_leaves_no_session_of_a_client_that_is_gone(tmp_path: Any)
 @pytest.mark.skipif(not CAN_SEND_FILES, reason="files are sent from where they lie on Linux only")
 def test_what_is_large_stays_in_its_file_where_the_connection_sends_files(tmp_path: Path) -> None:
     async def story(node: Services) -> None:
-        await node.topics.auto_create("t")
+        await node.topics.auto_create_all(["t"])
         records = memoryview(build_batch([NewRecord(value=b"v" * (100 << 10), timestamp_ms=1)]))
         partitions_of(node)[0].append(records, transactional_id=None, now_ms=1)
         flush = partitions_of(node)[0].log.begin_flush()

@@ -78,7 +78,7 @@ def life(files: SimulatedFiles, story: Story, *, boot: str = "b", stop: bool = T
 
 
 async def opened(node: Node, topic: str = "t") -> Partition:
-    await node.services.topics.auto_create(topic)
+    await node.services.topics.auto_create_all([topic])
     while node.data_folder is not None and node.data_folder.distrusted and node.failure is None:
         await asyncio.sleep(0)
     partition = node.services.topics.partition(topic, 0)

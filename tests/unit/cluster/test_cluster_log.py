@@ -241,7 +241,7 @@ def test_the_log_matches_kafka_of_our_metadata_version(tmp_path: Path) -> None:
     """No keys, the advertised endpoints, and in which directory each partition is."""
 
     async def story(node: Services) -> None:
-        await node.topics.auto_create("t")
+        await node.topics.auto_create_all(["t"])
 
     with_node(story, folder=tmp_path)
     data = (tmp_path / "__cluster_metadata-0" / "00000000000000000000.log").read_bytes()

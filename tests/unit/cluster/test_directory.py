@@ -229,11 +229,12 @@ def test_closed_partitions_may_outlive_their_topic() -> None:
 
 def test_the_first_request_creates_the_topic_for_all() -> None:
     async def story(node: Services) -> None:
-        results = await asyncio.gather(*(node.topics.auto_create("t") for _ in range(5)))
-        assert set(results) == {ErrorCode.NONE}
+        results = await asyncio.gather(*(node.topics.auto_create_all(["t"]) for _ in range(5)))
+        assert results == [{"t": ErrorCode.NONE}] * 5
         found = node.topics.by_name("t")
         assert found is not None and len(found.partitions) == 2
-        assert await node.topics.auto_create("bad name") is ErrorCode.INVALID_TOPIC_EXCEPTION
+        refused = {"bad name": ErrorCode.INVALID_TOPIC_EXCEPTION}
+        assert await node.topics.auto_create_all(["bad name"]) == refused
 
     with_node(story)
 

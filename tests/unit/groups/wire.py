@@ -59,7 +59,7 @@ class Broker:
         return await answer if isinstance(answer, Awaitable) else answer
 
     async def topic(self, name: str) -> bytes:
-        await self.node.topics.auto_create(name)
+        await self.node.topics.auto_create_all([name])
         topic = self.node.topics.by_name(name)
         assert topic is not None
         return topic.topic_id

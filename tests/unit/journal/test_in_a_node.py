@@ -71,7 +71,7 @@ async def in_a_node(story: Any, **settings: str) -> None:
     try:
         for topic in ("__transaction_state", "__consumer_offsets"):
             await services.topics.ensure_internal(topic)
-        await services.topics.auto_create("t")
+        await services.topics.auto_create_all(["t"])
         await asyncio.wait_for(story(services, Asking(node)), 30)
     finally:
         await node.stop()

@@ -84,7 +84,7 @@ def test_of_a_group_that_is_not_there_nobody_is_told_what_he_may_do(request_type
 def test_topics_are_described_from_the_first_partition_of_the_cursor_on(who: str, shown: dict[str, int]) -> None:
     async def story(node: Services) -> None:
         for name in "ab":
-            await node.topics.auto_create(name)
+            await node.topics.auto_create_all([name])
         await grant(node, allow(Operation.DESCRIBE, ResourceType.TOPIC, "b"))
         cursor = DescribeTopicPartitionsRequestCursor(topic_name="a", partition_index=0)
         request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in "ab"], cursor=cursor)

@@ -38,7 +38,7 @@ def in_a_node(story: Callable[[Services], Coroutine[Any, Any, None]], tmp_path: 
         try:
             for topic in ("__transaction_state", "__consumer_offsets"):
                 await services.topics.ensure_internal(topic)
-            await services.topics.auto_create("t")
+            await services.topics.auto_create_all(["t"])
             await asyncio.wait_for(story(services), 20)
         finally:
             await node.stop()

@@ -82,7 +82,7 @@ def test_an_orphan_of_a_deleted_topic_is_nobodys(tmp_path: Any, monkeypatch: pyt
             waits.append(1)
             if len(waits) == 2:
                 await delete(node)
-                await node.topics.auto_create("t")
+                await node.topics.auto_create_all(["t"])
 
         monkeypatch.setattr(node.transactions, "wait_until_loaded", delete_at_the_second_wait)
         assert await reconcile(node) == 0

@@ -104,7 +104,7 @@ def test_a_topic_deleted_and_made_again_gets_no_marker(tmp_path: Any) -> None:
         await produce(node, identity)
         await node.topics.delete([DeleteTopicState(name="t", topic_id=bytes(16))])
         assert node.topics.by_name("t") is None
-        await node.topics.auto_create("t")
+        await node.topics.auto_create_all(["t"])
         after = await end(node, identity, commit=True)
         assert after.error_code == 0
         assert await node.transactions.wait_until_completed("tx", 5)
@@ -164,7 +164,7 @@ def test_a_node_that_died_between_the_decision_and_the_markers(tmp_path: Any, mo
     async def dies(node: Services) -> Any:
         for topic in ("__transaction_state", "__consumer_offsets"):
             await node.topics.ensure_internal(topic)
-        await node.topics.auto_create("t")
+        await node.topics.auto_create_all(["t"])
         monkeypatch.setattr(LocalMarkerWriter, "write", lambda *arguments: None)
         identity = await init(node)
         await produce(node, identity)
