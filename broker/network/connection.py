@@ -6,7 +6,8 @@ Rule 2. An idle connection holds no buffer (see `frame_reader`).
 Rule 3. What this client can make us hold is bounded: its queue, the answers it does not take (`answer_sender`), and
 the budget all connections share (`memory_budget`). Past any of them its socket is not read.
 Rule 4. What has been received is worked on in turns (`turns`), so that one that sends much does not delay the others.
-Rule 5. A client that goes away cancels its waits, never the work: futures are cancelled, tasks run to their end.
+Rule 5. A client that goes away cancels its waits, never the work: futures are cancelled, tasks run to their end. Where
+it has ended the connection in order, what it has sent to be written is written first.
 """
 
 import asyncio
@@ -16,14 +17,14 @@ from typing import Any, cast
 from broker.api.catalogue import NO_ANSWER, CloseConnection, Deferred
 from broker.api.context import ConnectionInfo
 from broker.api.dispatch import Call, Decoded, UnsupportedApiVersions
-from broker.disk.file_region import CAN_SEND_FILES
 from broker.network.answer_sender import AnswerSender
+from broker.network.client_socket import note_socket
 from broker.network.connection_host import ConnectionHost
 from broker.network.frame_buffers import FrameLease
 from broker.network.frame_reader import FrameReader
 from broker.network.muting import Muting
 from broker.network.outcomes import as_future, failed, result_of
-from broker.network.pending_answer import AnswersInOrder, PendingAnswer
+from broker.network.pending_answer import PRODUCE_KEY, AnswersInOrder, PendingAnswer
 from broker.process.eager import Finished, is_coroutine
 from broker.process.logging import EventLog
 from protocol.compile_encoder import LargeMessage
@@ -62,6 +63,7 @@ class Connection(asyncio.BufferedProtocol):
         self._due = False  # it waits for its turn
         self._reading = True
         self._closing = self._stopping = self._resting = False  # resting: stopping or muted, it takes no more requests
+        self._ended = False  # its client sends nothing more
         self.muting = Muting(self._unmute)
         info.mute = self.mute
 
@@ -71,12 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         host = self._host
         self._sender = AnswerSender(self._transport, host.answers, self, host.answer_bytes, finished=self._advance)
-        peer = transport.get_extra_info("peername") or ("unknown", 0)
-        socket = transport.get_extra_info("socket")
-        encrypts = transport.get_extra_info("sslcontext") is not None
-        self.info.sends_files = CAN_SEND_FILES and socket is not None and not encrypts
-        self.info.descriptor = -1 if socket is None else socket.fileno()
-        self.info.peer_host, self.info.peer_port = str(peer[0]), int(peer[1]) if len(peer) > 1 else 0
+        note_socket(self.info, transport)
         self._reading = False
         refusal = self._host.connection_made(self)
         self._reading = True
@@ -90,8 +87,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = self.info.is_lost = True
         self.muting.forget()
-        self.info.mute = None
-        self.info.gate = None
+        self.info.mute = self.info.gate = None
         if self._serial_wait is not None and not isinstance(self._serial_wait, asyncio.Task):
             self._serial_wait.cancel()
         self.requests.leave(self)
@@ -107,8 +103,11 @@ class Connection(asyncio.BufferedProtocol):
         self.requests, self._held_bytes = self._host.requests, 0
         self._reader.admit(self._host.max_request_bytes)
 
-    def eof_received(self) -> None:
-        """A client that has finished sending is gone, as for Kafka; returning None closes."""
+    def eof_received(self) -> bool:
+        """A client that has finished sending is gone, as for Kafka; but what it wanted written is written, for with
+        acks=0 that is all it could wait for. Whether the socket has to stay open for that."""
+        self.info.is_lost = self._ended = True
+        return not self._closing and self._order.has_writes(self._serial, self._reader.frames)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.buffer()
@@ -153,7 +152,9 @@ class Connection(asyncio.BufferedProtocol):
         held = queued + self._serial_bytes + self._reader.partial_bytes
         if held != self._held_bytes and not self._closing:
             self._account(held)
-        if held or not self._reading:
+        if self._ended and not (self._closing or self._order.has_writes(self._serial, self._reader.frames)):
+            self.close()
+        elif held or not self._reading:
             self._check_reading()
 
     def _work(self, began: float) -> None:
@@ -161,7 +162,7 @@ class Connection(asyncio.BufferedProtocol):
         turns, queue, answers, sender = self._host.turns, self._reader.frames, self._order.waiting, self._sender
         while queue and self._serial is None and not (sender.blocked or self._closing or self._resting):
             frame = queue[0]
-            if answers and (frame[:2] != b"\0\0" or not self._may_overlap):
+            if answers and (frame[:2] != PRODUCE_KEY or not self._may_overlap):
                 break
             queue.popleft()
             self._queued_bytes -= len(frame)
@@ -308,7 +309,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _check_reading(self) -> None:
         """Read on, or not."""
-        if self._closing or self._transport is None or self._transport.is_closing():
+        if self._closing or self._ended or self._transport is None or self._transport.is_closing():
             return
         wanted = (
             not (self._sender.blocked or self._resting)

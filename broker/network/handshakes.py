@@ -116,8 +116,9 @@ class Handshake(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._tls.socket_free()
 
-    def eof_received(self) -> None:
-        """A client that has finished sending is gone; returning None closes."""
+    def eof_received(self) -> bool:
+        """See `Connection.eof_received`."""
+        return self._connection.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._host.handshakes.end(self)

@@ -11,6 +11,9 @@ from broker.process.logging import EventLog
 from protocol.errors import ProtocolError
 from protocol.schema import Buffer
 
+PRODUCE, PRODUCE_KEY = 0, b"\0\0"
+"""The key of Produce, and how its requests begin."""
+
 _log = EventLog("connection")
 
 
@@ -45,6 +48,15 @@ class AnswersInOrder:
     def __init__(self) -> None:
         self.waiting: deque[PendingAnswer] = deque()
         self.known_bytes = 0
+
+    def has_writes(self, alone: PendingAnswer | None, frames: Iterable[Buffer]) -> bool:
+        """Whether something is still to be written or answered: of these, of the request that is worked on alone, or of
+        those that wait for it."""
+        return (
+            bool(self.waiting)
+            or (alone is not None and alone.call.context.api_key == PRODUCE)
+            or any(frame[:2] == PRODUCE_KEY for frame in frames)
+        )
 
     def put(self, answer: PendingAnswer) -> None:
         """Behind all others."""

@@ -33,6 +33,7 @@ class Application(Protocol):
 
     def get_buffer(self, sizehint: int) -> memoryview: ...
     def buffer_updated(self, nbytes: int) -> None: ...
+    def eof_received(self) -> bool: ...
     def pause_writing(self) -> None: ...
     def resume_writing(self) -> None: ...
 
@@ -42,7 +43,8 @@ class TlsTransport(asyncio.Transport):
 
     __slots__ = (
         "_application", "_backlog", "_backlog_bytes", "_closing", "_context", "_going_on", "_high", "_incoming",
-        "_loop", "_low", "_object", "_outgoing", "_paused", "_reading", "_socket_full", "_socket_side", "_unasked",
+        "_loop", "_low", "_object", "_outgoing", "_over", "_paused", "_reading", "_socket_full", "_socket_side",
+        "_unasked",
     )  # fmt: skip
 
     def __init__(self, socket_side: asyncio.Transport, application: Application, context: ssl.SSLContext) -> None:
@@ -58,7 +60,7 @@ class TlsTransport(asyncio.Transport):
         self._backlog_bytes = self._unasked = 0
         self._high, self._low = SOCKET_HIGH_BYTES, SOCKET_HIGH_BYTES // 4
         self._reading = True
-        self._closing = self._going_on = self._paused = self._socket_full = False
+        self._closing = self._over = self._going_on = self._paused = self._socket_full = False
 
     def opened(self, opened: ssl.SSLObject, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> None:
         """Hands are shaken: what was written before now may go."""
@@ -70,7 +72,7 @@ class TlsTransport(asyncio.Transport):
 
     def received(self, data: memoryview) -> None:
         """Bytes off the socket. They are taken out of `data` before this returns."""
-        if self._closing:
+        if self._closing or self._over:
             return  # whatever it still says, nobody listens
         for begin in range(0, len(data), PIECE_BYTES):
             self._incoming.write(data[begin : begin + PIECE_BYTES])
@@ -79,7 +81,7 @@ class TlsTransport(asyncio.Transport):
     def read_on(self) -> None:
         """Hand on what can be decrypted, as long as the connection takes it."""
         more = True
-        while more and self._reading and not self._closing:
+        while more and self._reading and not (self._closing or self._over):
             size, more = self._decrypt(self._application.get_buffer(-1))
             if size:
                 self._application.buffer_updated(size)
@@ -105,8 +107,13 @@ class TlsTransport(asyncio.Transport):
             return size, False
         except ssl.SSLError as error:
             _log.debug("not TLS any more", reason=error)
-        self._loop.call_soon(self.close)  # the client says that this was all, or it might as well
+        self._over = True  # the client says that this was all, or it might as well
+        self._loop.call_soon(self._ended)
         return size, False
+
+    def _ended(self) -> None:
+        if not (self._closing or self._application.eof_received()):
+            self.close()
 
     def _answer_below(self) -> None:
         """What OpenSSL says by itself. Who makes it talk, and takes nothing, makes us hold it."""

@@ -159,7 +159,7 @@ DEFECTS: dict[str, tuple[Callable[[], Planted], tuple[int, ...]]] = {
     "who was replaced goes on reading": (_replaced_nodes_go_on_reading, (135, 186)),
     "a coordinator that has not heard yet answers out of memory": (
         _coordinators_that_were_answer_out_of_memory,
-        (700423, 500245),
+        (18007154, 700423, 500245),
     ),
     "what is undecided is shown near": (_what_is_undecided_is_shown_near, (3, 14)),
     "every answer for a share partition counts": (_every_answer_counts, (400026, 400153)),

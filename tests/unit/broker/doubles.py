@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from struct import pack, unpack_from
 from typing import Any
 
-from broker.api.context import ConnectionInfo
+from broker.api.context import ConnectionInfo, RequestContext
 from broker.network.connection import Connection
 from broker.network.frame_buffers import FrameBuffers
 from broker.network.turns import Turns
@@ -88,6 +88,7 @@ class FakeCall:
 
     def __init__(self, key: int, number: int, body: bytes) -> None:
         self.key, self.number, self.body = key, number, body
+        self.context = RequestContext(ConnectionInfo(1, "PLAINTEXT", "", 0), key, 0, number, None)
 
     def weight(self, frame_bytes: int) -> int:
         return frame_bytes
