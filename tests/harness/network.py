@@ -133,7 +133,7 @@ class End(asyncio.Transport):
         self.network = network
         self.loop = loop
         self.protocol: Any = None
-        self.is_client = peer_name[0] != "client"
+        self.is_server = peer_name[0] != "client"
         self.peer: End
         self.cut_after_bytes: int | None = None
         self._arrivals: deque[bytes] = deque()
@@ -225,14 +225,14 @@ class End(asyncio.Transport):
     def cut(self) -> None:
         """The line is cut: nothing more gets through either way, and both ends find out later."""
         self.network.count("network.cut")
-        client, server = (self, self.peer) if self.is_client else (self.peer, self)
+        client, server = (self.peer, self) if self.is_server else (self, self.peer)
         client._closing = server._closing = True
         reason = ConnectionResetError("the line was cut")
-        # The client learns of it last. Were a request of TV0 still on its way when it is sent again, it would be the
-        # hole that its protocol is known to have (KAFKA-17754).
+        # The server learns of it last. Were a request of TV0 still on its way when the client sends it again, it would
+        # be the hole that its protocol is known to have (KAFKA-17754).
         lost_at = max(client._last_arrival, server._last_arrival, self.network.scheduler.now) + self.network.delay()
-        server.lose_at(lost_at, reason)
-        client.lose_at(lost_at + self.network.delay(), reason)
+        client.lose_at(lost_at, reason)
+        server.lose_at(lost_at + self.network.delay(), reason)
 
     # -- receiving -------------------------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ class End(asyncio.Transport):
                 protocol.data_received(data)
             self._drained()
         if not self._arrivals and self._end_of_stream != "" and not self._lost and protocol is not None:
-            self._lose()
+            self._end()
 
     def _drained(self) -> None:
         writer = self.peer
@@ -303,7 +303,16 @@ class End(asyncio.Transport):
             return
         self._end_of_stream = reason
         if reason is not None or not self._arrivals:
-            self._lose()
+            self._end()
+
+    def _end(self) -> None:
+        """Of what comes. Where the peer has ended in order, a server may have more to do before it closes its side."""
+        protocol = None if self._end_of_stream is not None or self._closing else self.protocol
+        if self.is_server and protocol is not None and protocol.eof_received():
+            self._reading = False
+            self.network.count("network.half-open")
+            return
+        self._lose()
 
     def _lose_now(self, reason: BaseException | None) -> None:
         self._end_of_stream = reason

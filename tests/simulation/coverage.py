@@ -71,6 +71,7 @@ EXPECTED = (
     *(f"fault.at-a-point.{action.value}" for action in Action),
     "network.cut",
     "network.split",
+    "network.half-open",
     "network.joined",
     "network.delivered-again",
     "network.twice-at-once",

@@ -1,5 +1,6 @@
 """A producer without a producer id: several batches in flight, repeated when their answer is missing or a refusal that
-passes, in whatever order that makes. With acks=0 there are no answers, and nothing is repeated.
+passes, in whatever order that makes. With acks=0 there are no answers, and nothing is repeated. It ends each
+connection in order behind what it has sent, and waits for no answer.
 """
 
 import asyncio
@@ -13,6 +14,8 @@ from tests.simulation.shape import ClientPlan
 from tests.simulation.world import World
 
 ATTEMPTS = 3
+OF_A_CONNECTION = 4
+"""How often it writes to one."""
 NOBODY = (-1, -1)
 
 
@@ -38,12 +41,16 @@ class Producer:
         self._acks = int(str(options["acks"]))
         self._in_flight = int(str(options["in_flight"]))
         self._version = random.choice((7, 9, 12))
+        self._sent = 0
 
     async def burst(self) -> None:
         """As many batches as may be in flight, and those that failed once more."""
         batches = [self._batch() for _ in range(self._in_flight)]
         for _ in range(ATTEMPTS):
             answers = [(batch, await self._send(batch)) for batch in batches]
+            self._sent += 1
+            if self._sent % OF_A_CONNECTION == 0:
+                self._session.drop()
             batches = [batch for batch, answer in answers if not await self._take(batch, answer)]
             if self._acks == 0:
                 self._world.hit("produce.acks=0")
