@@ -122,6 +122,8 @@ def _alter_one(image: ClusterImage, resource: AlteredResource, rules: Rules) -> 
     except InvalidConfig as problem:
         of_a_broker = resource.resource_type == BROKER_RESOURCE
         raise Refused(ErrorCode.INVALID_REQUEST if of_a_broker else ErrorCode.INVALID_CONFIG, str(problem)) from None
+    if resource.resource_type == TOPIC_RESOURCE and resource.name not in image.topics:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")
     return [
         ConfigRecord(
             resource_type=resource.resource_type, resource_name=resource.name, name=name, value=after.get(name)
@@ -159,9 +161,7 @@ def _topic_configs(image: ClusterImage, name: str) -> Mapping[str, str]:
         raise Refused(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     check_name(name)
     topic = image.topics.get(name)
-    if topic is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    return topic.configs
+    return {} if topic is None else topic.configs
 
 
 def _broker_configs(image: ClusterImage, name: str, rules: Rules) -> Mapping[str, str]:
@@ -229,6 +229,7 @@ def _check_asker_is_let_in(limits: str, asked_from: str) -> None:
 
 
 def _list_altered(one: Alteration, value: str, key: ConfigKey | None, after: Mapping[str, str], layers: Layers) -> str:
+    """An empty element counts, but at the end, as where Java splits a text; most lists may not have one."""
     if key is None or key.type is not ConfigType.LIST:
         message = f"Can't {Operation(one.operation).name} to key {one.name} because its type is not LIST."
         raise Refused(ErrorCode.INVALID_CONFIG, message)
@@ -236,7 +237,7 @@ def _list_altered(one: Alteration, value: str, key: ConfigKey | None, after: Map
     if current is None:
         resolved = layers.topic(key, {}) if key is TOPIC_KEYS.get(one.name) else layers.broker(key)
         current = resolved.value or ""
-    parts = [part.strip() for part in value.split(",") if part.strip()]
+    parts = [part.strip() for part in value.rstrip(",").split(",")] if value.strip(",") or not value else []
     words = [part.strip() for part in current.split(",") if part.strip()]
     if one.operation == Operation.APPEND:
         appended = render(tuple(dict.fromkeys((*words, *parts))))

@@ -142,7 +142,8 @@ def create(
 def decide_creation(image: ClusterImage, topic: CreatableTopic, rules: Rules) -> tuple[int, dict[str, str]]:
     """(number of partitions, settings) of a topic that may be made. Raises `Refused`."""
     _check_new_name(image, topic.name, rules.longest_name)
-    return _partition_count(image, topic, rules), _configs(topic, rules)
+    configs = _configs(topic, rules)
+    return _partition_count(image, topic, rules), configs
 
 
 def created(image: ClusterImage, topic: CreatableTopic, rules: Rules, topic_id: bytes) -> CreatableTopicResult:
@@ -240,10 +241,15 @@ def _configs(topic: CreatableTopic, rules: Rules) -> dict[str, str]:
 
 
 def _described(configs: Mapping[str, str], layers: Layers) -> list[CreatableTopicConfigs]:
+    """What the topic was made with as it came, as in Kafka; `DescribeConfigs` says what was read from it."""
     resolved = (layers.topic(key, configs) for key in TOPIC_KEYS.values())
     return [
         CreatableTopicConfigs(
-            name=one.key.name, value=one.value, read_only=False, config_source=one.source, is_sensitive=False
+            name=one.key.name,
+            value=configs.get(one.key.name, one.value),
+            read_only=False,
+            config_source=one.source,
+            is_sensitive=False,
         )
         for one in resolved
     ]

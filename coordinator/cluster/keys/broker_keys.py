@@ -204,7 +204,7 @@ LOG = (
         (Synonym("log.retention.hours", 60),),
     ),
     fixed("log.retention.hours", INT, "168", "The same in hours.", unlimited_or_positive),
-    dynamic("log.retention.bytes", LONG, "-1", "How large a partition may grow; -1 is without limit.", at_least(-1)),
+    dynamic("log.retention.bytes", LONG, "-1", "How large a partition may grow; below 0 is without limit."),
     fixed(
         "log.retention.check.interval.ms", LONG, "300000", "How often retention looks for old segments.", at_least(1)
     ),

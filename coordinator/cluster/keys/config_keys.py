@@ -8,7 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coordinator.cluster.keys.broker_keys import EFFECTIVE_KEYS
-from coordinator.cluster.keys.config_types import ConfigKey, ConfigSource, ConfigType, InvalidConfig, elements, render
+from coordinator.cluster.keys.config_types import (
+    ConfigKey,
+    ConfigSource,
+    ConfigType,
+    InvalidConfig,
+    elements,
+    render,
+    replicas,
+)
 from coordinator.cluster.keys.group_keys import GROUP_KEYS, problem_with
 from coordinator.cluster.keys.inert_keys import IGNORED_PREFIXES, INERT_KEYS
 from coordinator.cluster.keys.key_tables import ASSIGNMENT_INTERVAL, dynamic
@@ -111,14 +119,14 @@ class Layers:
         if not said and key.default is not None:
             said = [(SynonymValue(key.name, key.default, ConfigSource.DEFAULT), key.default)]
         if key.name in overrides:
-            own = SynonymValue(key.name, overrides[key.name], ConfigSource.DYNAMIC_GROUP)
+            own = SynonymValue(key.name, _shown(key, overrides[key.name]), ConfigSource.DYNAMIC_GROUP)
             said.insert(0, (own, own.value))
         return Resolved(key, said[0][1], said[0][0].source, tuple(one for one, _ in said))
 
     def _resolve(self, key: ConfigKey, overrides: Mapping[str, str]) -> Resolved:
         said: list[tuple[SynonymValue, str]] = []
         if key.name in overrides:
-            text = overrides[key.name]
+            text = _shown(key, overrides[key.name])
             said.append((SynonymValue(key.name, text, ConfigSource.DYNAMIC_TOPIC), text))
         said += self._said(key, tuple((one.name, one.factor) for one in key.synonyms))
         if said:
@@ -147,6 +155,16 @@ class Layers:
                 synonym = SynonymValue(name, asked.default, ConfigSource.DEFAULT)
                 defaults.append((synonym, _scaled(key, asked, asked.default, factor)))
         return said + defaults
+
+
+def _shown(key: ConfigKey, text: str) -> str:
+    """What was set, as Kafka says it: a text that was read and written back."""
+    if key.type is ConfigType.LIST:
+        return ",".join(part.strip() for part in text.split(","))
+    try:
+        return render(key.parse(text))
+    except InvalidConfig:  # it was set when it could be
+        return text
 
 
 def _scaled(key: ConfigKey, source: ConfigKey, text: str, factor: int) -> str:
@@ -202,7 +220,7 @@ def check_topic_values(overrides: Mapping[str, str], layers: Layers) -> None:
             raise InvalidConfig(f"Unknown topic config name: {name}")
         key = TOPIC_KEYS[name]
         key.parse(text)
-        if key.type is ConfigType.LIST:
+        if key.type is ConfigType.LIST and key.check is not replicas:
             elements(name, text)
     shortest, longest = (
         layers.topic(TOPIC_KEYS[name], overrides).value for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")

@@ -4,6 +4,7 @@ Values travel and are stored as text; this file says what a text means. Sentence
 tools show them and people search for them.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
@@ -92,6 +93,7 @@ class ConfigKey:
         return value
 
 
+_REPLICA = re.compile("[0-9]+:[0-9]+")
 LIMITS = {ConfigType.INT: 31, ConfigType.SHORT: 15, ConfigType.LONG: 63}
 """How many bits a positive number may have."""
 
@@ -148,7 +150,7 @@ def render(value: ConfigValue) -> str:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return ",".join(value)
-    return str(value)
+    return "NaN" if value != value else str(value)
 
 
 def between(low: float, high: float) -> Check:
@@ -212,6 +214,17 @@ def each_of(*allowed: str, empty: bool = True) -> Check:
         return None if value or empty else "Configuration must not be empty"
 
     return check
+
+
+def replicas(value: ConfigValue) -> str | None:
+    """All of a topic, or some of its partitions on brokers."""
+    assert isinstance(value, tuple)
+    if value == ("*",) or all(_REPLICA.fullmatch(word) for word in value):
+        return None
+    return (
+        "It must be the literal '*' or a list of replicas in the following format: "
+        "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+    )
 
 
 def not_empty(value: ConfigValue) -> str | None:

@@ -14,6 +14,7 @@ from coordinator.cluster.keys.config_types import (
     default_or_between,
     each_of,
     one_of,
+    replicas,
 )
 
 LONG_MAX = (1 << 63) - 1
@@ -129,6 +130,7 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
             LIST,
             "",
             "Followers whose replication is throttled." + _NO_EFFECT,
+            check=replicas,
             effective=False,
         ),
         _key(
@@ -144,6 +146,7 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
             LIST,
             "",
             "Leaders whose replication is throttled." + _NO_EFFECT,
+            check=replicas,
             effective=False,
         ),
         _key(
@@ -255,9 +258,8 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
             "retention.bytes",
             LONG,
             "-1",
-            "How large a partition may grow before its oldest segments are dropped; -1 is without limit.",
+            "How large a partition may grow before its oldest segments are dropped; below 0 is without limit.",
             "log.retention.bytes",
-            check=at_least(-1),
         ),
         _key(
             "retention.ms",

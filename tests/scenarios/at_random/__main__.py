@@ -2,6 +2,7 @@
 
     python -m tests.scenarios.at_random transactions --version 2 --start 7000 --count 400
     python -m tests.scenarios.at_random consumers --version 2 --count 150 --record
+    python -m tests.scenarios.at_random administration --count 150 --record
 
 A story ends at the first step that is answered otherwise; what it finds becomes a scenario. With --record, Kafka's
 answers are kept (`frozen`), for `make test` to compare with.
