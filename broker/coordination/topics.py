@@ -26,7 +26,7 @@ from protocol.messages.topics import (
     DeleteTopicState,
 )
 
-LONG_S = 1.0
+LONG_S = 5.0
 """What a request waits for the topics that it makes on the way: answers go out in the order of requests, so all that
 comes behind it on its connection waits, too. Where no more can be written that may be long; Kafka does not wait."""
 

@@ -6,8 +6,8 @@ Rule 2. An idle connection holds no buffer (see `frame_reader`).
 Rule 3. What this client can make us hold is bounded: its queue, the answers it does not take (`answer_sender`), and
 the budget all connections share (`memory_budget`). Past any of them its socket is not read.
 Rule 4. What has been received is worked on in turns (`turns`), so that one that sends much does not delay the others.
-Rule 5. A client that goes away cancels its waits, never the work: futures are cancelled, tasks run to their end. Where
-it has ended the connection in order, what it has sent to be written is written first.
+Rule 5. A client that goes away cancels its waits, never the work: futures are cancelled, tasks run to their end. One
+that has ended its connection in order is gone when what it has sent is done.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._closing = self._stopping = self._resting = False  # resting: stopping or muted, it takes no more requests
         self._ended = False  # its client sends nothing more
-        self.muting = Muting(self._unmute)
+        self.muting = Muting(self._unmute, self._reader.frames)
         info.mute = self.mute
 
     # ------------------------------------------------------------------ callbacks of the transport
@@ -104,10 +104,11 @@ class Connection(asyncio.BufferedProtocol):
         self._reader.admit(self._host.max_request_bytes)
 
     def eof_received(self) -> bool:
-        """A client that has finished sending is gone, as for Kafka; but what it wanted written is written, for with
-        acks=0 that is all it could wait for. Whether the socket has to stay open for that."""
+        """Whether the socket has to stay open: a client that has finished sending is gone when what it has sent is done
+        and answered, as for Kafka. With acks=0 it could not wait for that."""
         self.info.is_lost = self._ended = True
-        return not self._closing and self._order.has_writes(self._serial, self._reader.frames)
+        self._settle()
+        return not self._closing
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.buffer()
@@ -151,11 +152,18 @@ class Connection(asyncio.BufferedProtocol):
         queued = len(self._reader.frames) * QUEUED_OVERHEAD_BYTES + self._queued_bytes
         held = queued + self._serial_bytes + self._reader.partial_bytes
         if held != self._held_bytes and not self._closing:
-            self._account(held)
-        if self._ended and not (self._closing or self._order.has_writes(self._serial, self._reader.frames)):
+            more, self._held_bytes = held - self._held_bytes, held  # what was applied at once never counts
+            self.requests.change(self, more)
+        if self._ended and not self._closing and self._is_done:
             self.close()
         elif held or not self._reading:
             self._check_reading()
+
+    @property
+    def _is_done(self) -> bool:
+        """Whether all that was sent is answered, but for what only waits."""
+        left = self._reader.frames or self._order.waiting or self._sender.blocked
+        return not left and (self._serial is None or self._serial.only_waits)
 
     def _work(self, began: float) -> None:
         """Apply requests until one has to wait, or others are to have a turn."""
@@ -185,14 +193,6 @@ class Connection(asyncio.BufferedProtocol):
         if not self._closing:
             self._work(self._host.turns.clock())
             self._settle()
-
-    def _account(self, held: int) -> None:
-        """What waits here counts against the budget of all; what was applied at once never did."""
-        more, self._held_bytes = held - self._held_bytes, held
-        if more > 0:
-            self.requests.take(self, more)
-        else:
-            self.requests.give_back(self, -more)
 
     def _apply(self, frame: Buffer) -> None:
         try:

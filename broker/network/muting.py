@@ -1,13 +1,15 @@
 """The timer of a connection that is muted: at most one, for the longest of the times it was muted for.
 
 It is not served sooner when its quota is raised meanwhile. One that is muted for longer than it may be idle is closed,
-as Kafka's is. One that is muted for long and whose client has gone is closed sooner: nobody who reads from it would
-notice. For a few seconds it may stay, for what its client sent last without waiting for an answer (acks=0).
+as Kafka's is. One that is muted for long, and whose client has gone and has left nothing to be worked on, is closed
+sooner: nobody who reads from it would notice. What a client sent before it went (acks=0) is worked on in its time.
 """
 
 import asyncio
+import fcntl
 import select
-from collections.abc import Callable, Iterable, Iterator
+import termios
+from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Protocol
 
 from broker.api.context import ConnectionInfo
@@ -18,12 +20,13 @@ GONE = getattr(select, "POLLRDHUP", 0)
 
 
 class Muting:
-    """Of one connection; `ended` is called when it may be read from again."""
+    """Of one connection; `ended` is called when it may be read from again, `frames` are what has been read of it."""
 
-    __slots__ = ("_ended", "_timer")
+    __slots__ = ("_ended", "_timer", "frames")
 
-    def __init__(self, ended: Callable[[], None]) -> None:
+    def __init__(self, ended: Callable[[], None], frames: Sized = ()) -> None:
         self._ended = ended
+        self.frames = frames
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, milliseconds: int) -> bool:
@@ -72,6 +75,12 @@ def close_those_gone(connections: Iterable[Muted]) -> Iterator[None]:
     for descriptor in muted:
         looking.register(descriptor, GONE)
     for descriptor, _ in looking.poll(0):
-        if not muted[descriptor].info.is_lost:
-            muted[descriptor].expire("its client has gone, and it was not to be read from for long")
+        one = muted[descriptor]
+        if not (one.info.is_lost or one.muting.frames or _unread(descriptor)):
+            one.expire("its client has gone, and it was not to be read from for long")
         yield
+
+
+def _unread(descriptor: int) -> bool:
+    """Whether a socket has something to be read but its end."""
+    return any(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)))

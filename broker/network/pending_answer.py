@@ -11,8 +11,10 @@ from broker.process.logging import EventLog
 from protocol.errors import ProtocolError
 from protocol.schema import Buffer
 
-PRODUCE, PRODUCE_KEY = 0, b"\0\0"
-"""The key of Produce, and how its requests begin."""
+PRODUCE_KEY = b"\0\0"
+"""How a Produce begins."""
+LONG_POLLS = {1, 11, 14, 78}
+"""Fetch, JoinGroup, SyncGroup, ShareFetch."""
 
 _log = EventLog("connection")
 
@@ -26,6 +28,11 @@ class PendingAnswer:
         self.call = call
         self.request_bytes = request_bytes
         self.parts: list[Buffer] | None = None
+
+    @property
+    def only_waits(self) -> bool:
+        """Whether the request asks for something that may be long in coming, and does nothing meanwhile."""
+        return self.call.context.api_key in LONG_POLLS
 
     def drop(self, done: "asyncio.Future[Any]") -> None:
         """The client is gone; a bug is still a bug. What would have waited for the answer is not begun."""
@@ -48,15 +55,6 @@ class AnswersInOrder:
     def __init__(self) -> None:
         self.waiting: deque[PendingAnswer] = deque()
         self.known_bytes = 0
-
-    def has_writes(self, alone: PendingAnswer | None, frames: Iterable[Buffer]) -> bool:
-        """Whether something is still to be written or answered: of these, of the request that is worked on alone, or of
-        those that wait for it."""
-        return (
-            bool(self.waiting)
-            or (alone is not None and alone.call.context.api_key == PRODUCE)
-            or any(frame[:2] == PRODUCE_KEY for frame in frames)
-        )
 
     def put(self, answer: PendingAnswer) -> None:
         """Behind all others."""

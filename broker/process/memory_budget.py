@@ -55,6 +55,13 @@ class MemoryBudget:
     def exhausted(self) -> bool:
         return self.used_bytes >= self.limit_bytes
 
+    def change(self, owner: Holder, size_bytes: int) -> None:
+        """It holds so much more, or less, than before."""
+        if size_bytes > 0:
+            self.take(owner, size_bytes)
+        else:
+            self.give_back(owner, -size_bytes)
+
     def take(self, owner: Holder, size_bytes: int) -> None:
         """Count bytes that are already here; never refuses, but may close a connection that has too much."""
         self.used_bytes += size_bytes

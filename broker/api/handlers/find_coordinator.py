@@ -38,7 +38,7 @@ async def find_coordinator(
     services: CoordinatorServices, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     """The node that leads the partition of the key, as this listener's clients reach it. The first such question makes
-    the internal topic, and is held until that is there, for a second or two; Kafka answers 15 at once and the client
+    the internal topic, and is held until that is there, for some seconds; Kafka answers 15 at once and the client
     retries.
 
     v1 transactional ids; v4 several keys at once, each with its own error (KIP-699); v5 TRANSACTION_ABORTABLE is

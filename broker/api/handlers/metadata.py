@@ -102,7 +102,7 @@ async def metadata(services: MetadataServices, context: RequestContext, request:
     """Describe brokers and topics. Answered at once, unless a topic has to be made first.
 
     A topic that does not exist is made if the client and `auto.create.topics.enable` allow it; the answer comes when
-    it can be used, instead of LEADER_NOT_AVAILABLE, but within a second. v0: no topics means all of them; later null
+    it can be used, instead of LEADER_NOT_AVAILABLE, but within seconds. v0: no topics means all of them; later null
     does, and none means none. v4: the client may forbid making topics. v10: topic ids in the answer; v12: topics
     asked for by id, and a bad id is given back as it came; names beside ids are passed over. v8–v10: operations
     allowed on the cluster. Of several nodes librdkafka hears for half a minute of one that has gone, which leads

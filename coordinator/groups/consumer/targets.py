@@ -19,9 +19,10 @@ ASSIGNORS: Mapping[str, Callable[[Subject], dict[str, Assignment]]] = {
 
 
 def preferred_assignor(members: Mapping[str, ConsumerMember]) -> str | None:
-    """The assignor that most members ask for."""
+    """The assignor that most members ask for; `uniform` where as many ask for another (in Kafka it stands first in a
+    hash table)."""
     votes = Counter(member.assignor for member in members.values() if member.assignor is not None)
-    return max(votes, key=votes.__getitem__, default=None)
+    return max(votes, key=lambda name: (votes[name], name == "uniform"), default=None)
 
 
 def is_homogeneous(members: Mapping[str, ConsumerMember]) -> bool:

@@ -44,7 +44,7 @@ MUTANTS = (
         (
             Change(
                 f"{CONNECTION}.eof_received",
-                "return not self._closing and self._order.has_writes(self._serial, self._reader.frames)",
+                "return not self._closing",
                 "return False",
             ),
         ),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.scenarios.at_random import administration, consumers, transactions
+from tests.scenarios.at_random import administration, consumers, members, transactions
 from tests.scenarios.language import NotUnderstood, Scenario, Step
 from tests.scenarios.places import virtual
 from tests.scenarios.places.sockets import Oracle
@@ -16,6 +16,7 @@ Answers = Sequence[list[str]]
 AUTHORS: dict[str, Callable[[int, int], list[str]]] = {
     "transactions": lambda seed, cluster: transactions.Author(seed, cluster).story(),
     "consumers": lambda seed, cluster: consumers.Author(seed, cluster).story(),
+    "members": lambda seed, cluster: members.Author(seed).story(),
     "administration": lambda seed, cluster: administration.Author(seed).story(),
 }
 """Kind → the story of a seed in a cluster of this transaction.version."""

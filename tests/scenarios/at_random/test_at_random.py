@@ -9,7 +9,7 @@ from tests.scenarios.at_random.comparing import is_declared, is_same, patiently,
 from tests.scenarios.opinion import of_ours
 from tests.scenarios.places import virtual
 
-RECORDED = (("transactions", 2), ("transactions", 0), ("consumers", 2), ("administration", 2))
+RECORDED = (("transactions", 2), ("transactions", 0), ("consumers", 2), ("administration", 2), ("members", 2))
 PARTS = 3
 """In so many tests, which may run beside each other."""
 LATER = "advance time 3 min"

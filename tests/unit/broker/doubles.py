@@ -16,7 +16,7 @@ from protocol.errors import ProtocolError
 from storage.log import StorageFailed
 from tests.harness.work_clock import WorkClock
 
-PRODUCE, OTHER = 0, 7
+PRODUCE, FETCH, OTHER = 0, 1, 7
 
 
 class FakeTransport(asyncio.Transport):

