@@ -356,7 +356,7 @@ class Partition:
         Raises `OffsetOutOfRange` beyond the high watermark, `PartitionError` (44) where the topic only compacts.
         """
         self._check_stands()
-        if not self.config.log.cleanup_delete:
+        if self.config.log.cleanup_compact and not self.config.log.cleanup_delete:
             raise PartitionError(ErrorCode.POLICY_VIOLATION, f"{self.name} is compacted and not deleted from")
         target = self.high_watermark if offset == -1 else offset
         if not 0 <= target <= self.high_watermark:
