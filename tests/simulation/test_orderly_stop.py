@@ -83,7 +83,7 @@ def _close_the_port_only(server: Server) -> None:
 
 def test_a_connection_that_a_stopping_broker_takes_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was on its way when the port was closed: what it writes goes into logs that are being closed."""
-    plan = _plan(STOP_S - 0.0025)
+    plan = _plan(STOP_S - 0.0045)
     assert run(plan).violations == []
     monkeypatch.setattr(Server, "stop_accepting", _close_the_port_only)
     assert any("one flush at a time" in violation for violation in run(plan).violations)

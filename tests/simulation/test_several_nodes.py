@@ -15,11 +15,9 @@ from broker.membership.life import SharedLife
 from broker.partitions.derived import DerivedState, marker_of
 from broker.partitions.followed_partition import FollowedPartition
 from broker.shared.commits import SharedCommits
-from broker.shared.ownership import Ownership
 from coordinator.cluster.topic_rules import METADATA_TOPIC_ID
 from coordinator.groups.share.administration import ShareAdministration
 from coordinator.groups.share.answers import Errand
-from coordinator.groups.share.under_way import UnderWay
 from coordinator.machine import Outcome
 from coordinator.transactions.states import TopicPartitions
 from protocol.errors import ErrorCode
@@ -115,15 +113,6 @@ def _replaced_nodes_go_on_reading() -> Planted:
     return mock.patch.object(SharedLife, "_may_be_behind", lambda self: False)
 
 
-def _coordinators_that_were_answer_out_of_memory() -> Planted:
-    """Those that have not heard yet that they were replaced."""
-
-    async def is_ours(self: Ownership, log: Any, topic_id: bytes, index: int) -> bool:
-        return True
-
-    return mock.patch.object(Ownership, "_is_ours", is_ours)
-
-
 def _what_is_undecided_is_shown_near() -> Planted:
     return mock.patch.object(FollowedPartition, "last_stable_offset", FollowedPartition.high_watermark)
 
@@ -133,11 +122,6 @@ def _nothing_is_known_of_what_was_aborted_near() -> Planted:
         self.producers.replay(header, marker_of(header, batch), now_ms)
 
     return mock.patch.object(DerivedState, "follow", follow)
-
-
-def _every_answer_counts() -> Planted:
-    """Of a share coordinator that was asked more than once to keep a partition."""
-    return mock.patch.object(UnderWay, "end", lambda self, errand: errand.partitions)
 
 
 def _later_epochs_are_always_passed() -> Planted:
@@ -157,12 +141,7 @@ DEFECTS: dict[str, tuple[Callable[[], Planted], tuple[int, ...]]] = {
     "a batch passes without the coordinator": (_nobody_is_asked_elsewhere, (3, 4)),
     "a claim under the epoch of another life is good": (_claims_of_another_life_are_good, (46, 22)),
     "who was replaced goes on reading": (_replaced_nodes_go_on_reading, (135, 186)),
-    "a coordinator that has not heard yet answers out of memory": (
-        _coordinators_that_were_answer_out_of_memory,
-        (18007154, 700423, 500245),
-    ),
     "what is undecided is shown near": (_what_is_undecided_is_shown_near, (3, 14)),
-    "every answer for a share partition counts": (_every_answer_counts, (400026, 400153)),
     "a later epoch of a share partition is always passed": (_later_epochs_are_always_passed, (100096, 100049)),
     "near nothing is known of what was aborted": (_nothing_is_known_of_what_was_aborted_near, (14, 23, 28)),
 }

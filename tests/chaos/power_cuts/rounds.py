@@ -22,6 +22,7 @@ from tests.histories.checker import Verdict
 from tests.simulation.history import History
 
 BUSY = SETTINGS | {
+    "auto.create.topics.enable": "false",  # who refreshes its metadata would make a deleted topic anew
     "log.cleaner.backoff.ms": "100",
     "log.flush.offset.checkpoint.interval.ms": "100",
     "log.retention.check.interval.ms": "200",

@@ -19,9 +19,7 @@ SEVERAL: dict[str, Line] = {
     "a batch passes without the coordinator": Line.BETWEEN_NODES,
     "a claim under the epoch of another life is good": Line.TWO_OWNERS,
     "who was replaced goes on reading": Line.STANDS_STILL,
-    "a coordinator that has not heard yet answers out of memory": Line.STANDS_STILL,
     "what is undecided is shown near": Line.BETWEEN_NODES,
-    "every answer for a share partition counts": Line.BETWEEN_NODES,
     "a later epoch of a share partition is always passed": Line.BETWEEN_NODES,
     "near nothing is known of what was aborted": Line.BETWEEN_NODES,
 }

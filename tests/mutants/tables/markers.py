@@ -146,6 +146,13 @@ MUTANTS = (
         unseen="in a story all nodes hear of a topic before anybody goes on",
     ),
     Mutant(
+        "a coordinator that has not heard yet answers out of memory",
+        "ours: it was replaced, and refuses what is right; a marker of its successor is taken for one that has arrived",
+        (Change("broker.shared.ownership:Ownership._is_ours", "return found is not None and (", "return True or ("),),
+        ("unit/across_nodes/test_ownership.py",),
+        unseen="one in some thousands of seeds of several nodes can",
+    ),
+    Mutant(
         "the marker of a group is answered before it is materialised",
         "KAFKA-17507: the next transaction's offsets are lost",
         (

@@ -19,6 +19,19 @@ CRASH = "scenario A crash forgets who had what, and nothing of what was kept"
 
 MUTANTS = (
     Mutant(
+        "every answer for a share partition counts",
+        "ours: what a share coordinator says late, of a partition that was begun anew with since",
+        (
+            Change(
+                f"{MEMBERS}.under_way:UnderWay.end",
+                "counts = _without(counts, later.partitions)",
+                "pass",
+            ),
+        ),
+        ("unit/share_groups/test_errands_under_way.py",),
+        unseen="one in some hundreds of seeds of several nodes can",
+    ),
+    Mutant(
         "a shared record is handed to two at once",
         "KIP-932: a record is one member's at a time",
         (
