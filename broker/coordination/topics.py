@@ -144,6 +144,8 @@ class TopicDirectory(KnownTopics):
     async def made_on_the_way(self, names: Sequence[str]) -> dict[str, ErrorCode]:
         """As `auto_create_all`, for a request that is about something else: `LEADER_NOT_AVAILABLE` for what is not
         there within `LONG_S`. It is made all the same, and whoever asks for it meanwhile begins no second one."""
+        if len(names) > MOST_RECORDS_PER_REQUEST:
+            return await self.auto_create_all(names)
         fresh = [name for name in names if name not in self._on_the_way]
         if fresh:
             making = self._own(self.auto_create_all(fresh))
@@ -158,7 +160,7 @@ class TopicDirectory(KnownTopics):
 
     async def ensure_internal(self, name: str) -> Topic:
         """The internal topic of this name with all its partitions open, made if there is none. Raises
-        `CoordinatorError`, COORDINATOR_NOT_AVAILABLE where that is not so within `LONG_S` or two."""
+        `CoordinatorError`, COORDINATOR_NOT_AVAILABLE where that is not so within twice `LONG_S`."""
         assert name in INTERNAL_TOPICS
         topic = self._by_name.get(name)
         if topic is None:

@@ -47,12 +47,13 @@ async def find_coordinator(
     if context.api_version >= BATCHED_SINCE:
         time_slice = services.environment.time_slice()
         coordinators: list[Coordinator] = []
+        refused: list[ErrorCode] = []
         for key in request.coordinator_keys:
-            coordinators.append(await _coordinator(services, context, request.key_type, key))
+            coordinators.append(await _coordinator(services, context, request.key_type, key, refused))
             if time_slice.spent():
                 await time_slice.wait_for_turn()
         return FindCoordinatorResponse(coordinators=coordinators)
-    one = await _coordinator(services, context, request.key_type, request.key)
+    one = await _coordinator(services, context, request.key_type, request.key, [])
     return FindCoordinatorResponse(
         error_code=one.error_code,
         error_message=MESSAGES.get(ErrorCode(one.error_code), ErrorCode(one.error_code).name),
@@ -62,8 +63,11 @@ async def find_coordinator(
     )
 
 
-async def _coordinator(services: CoordinatorServices, context: RequestContext, key_type: int, key: str) -> Coordinator:
-    error = await _ready(services, context.api_version, key_type, key)
+async def _coordinator(
+    services: CoordinatorServices, context: RequestContext, key_type: int, key: str, refused: list[ErrorCode]
+) -> Coordinator:
+    """`refused` is why the topic of these coordinators could not be made for an earlier key: nobody waits twice."""
+    error = await _ready(services, context.api_version, key_type, key, refused)
     if error is not ErrorCode.NONE:
         message = "" if key_type in (GROUP, TRANSACTION, SHARE) else MESSAGES[error]
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message)
@@ -87,7 +91,9 @@ def _shards_of(services: CoordinatorServices, version: int, key_type: int, key: 
     return None
 
 
-async def _ready(services: CoordinatorServices, version: int, key_type: int, key: str) -> ErrorCode:
+async def _ready(
+    services: CoordinatorServices, version: int, key_type: int, key: str, refused: list[ErrorCode]
+) -> ErrorCode:
     """NONE once the coordinator exists; it may still be loading, which its own answers tell."""
     shards = _shards_of(services, version, key_type, key)
     if shards is None:
@@ -96,11 +102,14 @@ async def _ready(services: CoordinatorServices, version: int, key_type: int, key
     if shard is not None:
         # A shard that is closed while its node runs has a damaged log: Kafka has no leader for it then.
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if shard.state is ShardState.CLOSED else ErrorCode.NONE
+    if refused:
+        return refused[0]
     try:
         found = await services.topics.ensure_internal(shards.topic)
-    except CoordinatorError as refused:
-        _log.warning("an internal topic could not be made", topic=shards.topic, error=refused.error.name)
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    except CoordinatorError as problem:
+        _log.warning("an internal topic could not be made", topic=shards.topic, error=problem.error.name)
+        refused.append(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return refused[0]
     # The node opens the shards of a topic by itself; opening them here spares this client a retry.
     shards.open(found.partitions.present())
     return ErrorCode.NONE

@@ -13,6 +13,8 @@ from broker.coordination import topics
 from broker.coordination.across_nodes.nodes import OneNode
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.topics import TopicDirectory
+from broker.partitions.topic import Topic
+from coordinator.cluster.topic_rules import MOST_RECORDS_PER_REQUEST
 from protocol.errors import ErrorCode
 from protocol.internal_topics import SHARE_GROUP_STATE
 from protocol.messages.groups import FindCoordinatorRequest
@@ -76,6 +78,36 @@ def test_a_coordinator_is_not_available_while_its_topic_cannot_be_made(
         held.let_go(monkeypatch)
         assert await made(node) is ErrorCode.NONE
         assert len(held.begun) == 1
+
+    in_a_node(story, tmp_path)
+
+
+def test_nobody_waits_for_each_of_many_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are of one topic: five seconds for each would be hours."""
+
+    async def story(node: Services) -> None:
+        HeldCreations(monkeypatch)
+        asked: list[str] = []
+        ensure = TopicDirectory.ensure_internal
+
+        async def counted(directory: TopicDirectory, name: str) -> Topic:
+            asked.append(name)
+            return await ensure(directory, name)
+
+        monkeypatch.setattr(TopicDirectory, "ensure_internal", counted)
+        keys = [f"{number}:AAAAAAAAAAAAAAAAAAAAAA:0" for number in range(100)]
+        answer = await ask(node, FindCoordinatorRequest(key_type=2, coordinator_keys=keys), 6)
+        assert {one.error_code for one in answer.coordinators} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        assert len(answer.coordinators) == 100 and asked == [SHARE_GROUP_STATE]
+
+    in_a_node(story, tmp_path)
+
+
+def test_too_many_names_are_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(node: Services) -> None:
+        names = [f"t{number}" for number in range(MOST_RECORDS_PER_REQUEST + 1)]
+        assert set((await node.topics.made_on_the_way(names)).values()) == {ErrorCode.POLICY_VIOLATION}
+        assert not node.topics._on_the_way
 
     in_a_node(story, tmp_path)
 
