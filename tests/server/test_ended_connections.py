@@ -4,6 +4,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from struct import pack
 
 import pytest
 from confluent_kafka import Producer
@@ -13,6 +14,7 @@ from tallystick import Broker
 from tests.harness.confluent import wait_until
 from tests.harness.framing import request_frame
 from tests.server.test_bad_input import end_offset
+from tests.server.test_many_and_slow import sockets
 from tests.server.wire import SECONDS, Wire, make_topic, produce, still_serves
 
 TOGETHER, EACH = 8, 200
@@ -69,10 +71,17 @@ def test_a_producer_that_is_closed_behind_its_last_record(broker: Broker) -> Non
     wait_until(lambda: end_offset(broker, "produced") == TOGETHER * EACH, "all of it")
 
 
-def test_who_is_gone_without_a_word_is_not_waited_for(broker: Broker) -> None:
-    make_topic(broker, "reset")
-    frame = request_frame(produce("reset", bytes(build_batch([NewRecord(value=bytes(1_000), timestamp_ms=1)]))), 9, 1)
+@pytest.mark.parametrize("how", ["in order", "reset"])
+def test_nothing_is_left_of_those_who_are_gone(broker: Broker, how: str) -> None:
+    topic = how.replace(" ", "-")
+    make_topic(broker, topic)
+    records = bytes(build_batch([NewRecord(value=bytes(1_000), timestamp_ms=1)]))
+    frame = request_frame(produce(topic, records, acks=0), 9, 1)  # an answer would show that nobody is there
+    before = sockets(broker)
     for _ in range(TOGETHER):
         with Wire(broker) as wire, suppress(ConnectionError):
             wire.send(frame * EACH)
+            if how == "reset":
+                wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, pack("ii", 1, 0))
+    wait_until(lambda: sockets(broker) <= before, "all are closed")
     still_serves(broker)

@@ -52,6 +52,19 @@ def test_what_was_sent_to_be_written_is_written() -> None:
     run(story())
 
 
+async def answered_one_by_one(
+    connection: Connection, transport: FakeTransport, awaited: "list[asyncio.Future[bytes]]"
+) -> None:
+    """Its requests are answered when each of these has come, and the last one closes the connection."""
+    end(connection, transport)
+    for number, one in enumerate(awaited):
+        assert not transport.closed
+        one.set_result(b"")
+        await turns()
+        assert numbers(transport) == list(range(number + 1))
+    assert transport.closed
+
+
 def test_whatever_was_sent_is_done_and_answered_in_turn() -> None:
     """`OffsetCommit` behind a `Fetch` that waits; the client may listen still."""
 
@@ -61,14 +74,8 @@ def test_whatever_was_sent_is_done_and_answered_in_turn() -> None:
         host = working_host()
         host.dispatcher.behave = lambda call: asked[call.number]
         connection, transport = host.connect()
-        send(connection, request(0) + request(1, key=PRODUCE) + request(2) + request(3))
-        end(connection, transport)
-        for number, one in enumerate(asked):
-            assert not transport.closed
-            one.set_result(b"")
-            await turns()
-            assert numbers(transport) == list(range(number + 1))
-        assert transport.closed
+        send(connection, request(0, key=FETCH) + request(1, key=PRODUCE) + request(2) + request(3))
+        await answered_one_by_one(connection, transport, asked)
 
     run(story())
 
@@ -138,13 +145,7 @@ def test_who_only_sends_no_more_hears_of_what_it_has_written() -> None:
         host.dispatcher.behave = behave
         connection, transport = host.connect()
         send(connection, many(3, key=PRODUCE))
-        end(connection, transport)
-        for number, one in enumerate(synced):
-            assert not transport.closed
-            one.set_result(b"")
-            await turns()
-            assert numbers(transport) == list(range(number + 1))
-        assert transport.closed
+        await answered_one_by_one(connection, transport, synced)
 
     run(story())
 
