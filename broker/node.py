@@ -230,8 +230,7 @@ class Node:
         if self._others is not None:
             identity = await self._others.life.begin(endpoints)
             return self._others.life.partitions, identity
-        around = (lambda files: files) if self.faults is None else self.faults.around_files
-        store, identity, self.data_folder = own_store(self.config, self.environment, around)
+        store, identity, self.data_folder = own_store(self.config, self.environment, self.group_commit, self.faults)
         return store, identity
 
     def _topic_created(self, services: Services, topic: Topic) -> None:
@@ -301,6 +300,7 @@ class Node:
             await self._others.leave(self.open_partitions())
         await close_partitions(self.environment, services.topics.opened())
         services.cluster.close()
+        await self.group_commit.end()
         if self.data_folder is not None:
             if services.topics.to_open.half_done:
                 self.data_folder.damaged()

@@ -4,9 +4,9 @@ The one real implementation is `broker/disk/local_files.py`; tests bring a simul
 was not synced. Paths are relative to the data folder, parts joined by `/`. Every method may raise
 `OSError`; the caller decides what that means (a failed write or sync is fatal to the process).
 
-Nothing here waits on purpose. `sync`, `sync_folder` and `write_whole` may take long; they, `write_at`, `read_apart`,
-`list`, and `delete` of a file that is not open are the only methods that may be called from another thread than the
-event loop's.
+Nothing here waits on purpose. `sync`, `commit`, `sync_folder` and `write_whole` may take long; they, `write_at`,
+`read_apart`, `list`, and `delete` of a file that is not open are the only methods that may be called from another
+thread than the event loop's.
 Work that does more on another thread is given `FilesBeside`.
 """
 
@@ -51,6 +51,23 @@ class File(Protocol):
     def sync(self) -> None:
         """fdatasync: what was written is on the disk when this returns. Thread-safe."""
 
+    def commit(self) -> None:
+        """What was appended survives a power cut when this returns: it is on the disk, or a start will put it there.
+        Thread-safe."""
+
+    @property
+    def shares_commits(self) -> bool:
+        """Whether `commit` needs no sync of this file: one serves all files that say so."""
+
+    def close(self) -> None: ...
+
+
+class InPlaceFile(Protocol):
+    """An open file that is written where it was written before, and by nobody else."""
+
+    def write(self, position: int, data: Buffer) -> None:
+        """It is on the disk when this returns. From any thread, one at a time; the file does not become longer."""
+
     def close(self) -> None: ...
 
 
@@ -71,6 +88,9 @@ class Files(Protocol):
         An implementation may close the descriptor of a file that has not been used for long and open it
         again on the next use (a thousand partitions of three files each need not be open at once).
         """
+
+    def open_in_place(self, path: str) -> InPlaceFile:
+        """Of a file that is there. From any thread."""
 
     def exists(self, path: str) -> bool: ...
 

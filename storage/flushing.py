@@ -30,6 +30,7 @@ class SegmentFlush:
         "failed",
         "is_checkpoint",
         "on_failed",
+        "shares_commits",
     )
 
     def __init__(
@@ -52,6 +53,7 @@ class SegmentFlush:
         self._state: list[Callable[[], None]] = []
         self.end_offset = end_offset
         self.is_checkpoint = is_checkpoint
+        self.shares_commits = not (is_checkpoint or folders or beside) and all(log.shares_commits for log in logs)
         self.failed = False
         self.on_failed: Callable[[], object] | None = None
         """Called where it fails, on whatever thread that is, before anybody else learns of it."""
@@ -78,7 +80,10 @@ class SegmentFlush:
     def run(self) -> None:
         try:
             for log in self._logs:
-                log.sync()
+                if self.is_checkpoint:
+                    log.sync()
+                else:
+                    log.commit()
             for index in self._indexes:
                 index.sync()
             for file in self._beside:
@@ -109,6 +114,13 @@ class Unsynced:
 
     def __bool__(self) -> bool:
         return bool(self._segments)
+
+    @property
+    def shares_commits(self) -> bool:
+        """See `storage.log.Log`."""
+        if self.checkpoint or self._folders or self._owner:
+            return False
+        return all(segment.log.shares_commits for segment in self._segments)
 
     def want_checkpoint(self, active: Segment, *, behind: bool) -> None:
         """The log is about to be closed. One that is empty, or was only read, has nothing to be synced: the names of

@@ -19,6 +19,7 @@ from storage.steps import Spent, Steps, never
 
 if TYPE_CHECKING:
     from storage.cleaner.compactor import Compactor, Derived
+    from storage.epochs import EpochCache
     from storage.lookup import Unreadable
     from storage.producers.aborted import AbortedIndex
     from storage.producers.producer_snapshot import SnapshotFiles
@@ -132,15 +133,48 @@ class Flush(Protocol):
     def end_offset(self) -> int:
         """Everything below is on the disk once `run` has returned."""
 
+    @property
+    def shares_commits(self) -> bool:
+        """See `Log`."""
+
     def run(self) -> None:
         """Sync the files. May be called from another thread; touches nothing but files. Raises `OSError`."""
 
 
-class AllHere:
+class AnyLog:
+    """What is so of every log."""
+
+    end_offset: int
+    _epochs: "EpochCache"
+    _observers: list[LogObserver]
+
+    def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
+        """See `Log`."""
+        return self._epochs.end_of(leader_epoch, self.end_offset)
+
+    def first_epoch(self) -> int:
+        """See `Log`."""
+        return self._epochs.first()
+
+    def latest_epoch(self) -> int:
+        """See `Log`."""
+        return self._epochs.latest()
+
+    def observe(self, observer: LogObserver) -> None:
+        """See `Log`."""
+        self._observers.append(observer)
+
+
+class AllHere(AnyLog):
     """What of a log is so where all of it can be read and written at once."""
 
     takes_writes = True
     in_runs = False
+
+    @property
+    def shares_commits(self) -> bool:
+        """See `Log`."""
+        return False
 
     start_offset: int
 
@@ -203,6 +237,10 @@ class Log(Protocol):
     @property
     def checkpoint_wanted(self) -> bool:
         """The next flush moves the recovery point: where appends need not be durable, this is when to flush."""
+
+    @property
+    def shares_commits(self) -> bool:
+        """Whether the next flush needs no sync of its own: one serves all logs that say so (`File.shares_commits`)."""
 
     @property
     def is_flushing(self) -> bool:

@@ -7,7 +7,7 @@ included (what was not flushed is not durable), but nothing to recover.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from protocol.records.batch import BatchHeader
 from protocol.schema import Buffer
@@ -40,6 +40,7 @@ BATCHES_PER_SLICE = 1_000
 class MemoryFlush:
     """Nothing to sync: `run` returns at once."""
 
+    shares_commits: ClassVar[bool] = False
     end_offset: int
 
     def run(self) -> None:
@@ -212,20 +213,8 @@ class MemoryLog(AllHere):
             return None
         return (yield from self.offset_for_timestamp(largest, end_offset=self.end_offset, spent=spent))
 
-    def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
-        return self._epochs.end_of(leader_epoch, self.end_offset)
-
-    def first_epoch(self) -> int:
-        return self._epochs.first()
-
-    def latest_epoch(self) -> int:
-        return self._epochs.latest()
-
     def configure(self, config: LogConfig) -> None:
         self.config = config
-
-    def observe(self, observer: LogObserver) -> None:
-        self._observers.append(observer)
 
     def segment_bases(self) -> list[int]:
         return [self.start_offset]

@@ -199,6 +199,10 @@ class SegmentLog(AllHere):
         return self._flush is not None or self.disposal.borrowers > 0
 
     @property
+    def shares_commits(self) -> bool:
+        return self._unsynced.shares_commits
+
+    @property
     def checkpoint_wanted(self) -> bool:
         return self._unsynced.checkpoint
 
@@ -346,15 +350,6 @@ class SegmentLog(AllHere):
     def max_timestamp(self, spent: Spent = never) -> Steps[Found]:
         return newest_in_segments(self, end_offset=self.end_offset, spent=spent)
 
-    def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
-        return self._epochs.end_of(leader_epoch, self.end_offset)
-
-    def first_epoch(self) -> int:
-        return self._epochs.first()
-
-    def latest_epoch(self) -> int:
-        return self._epochs.latest()
-
     def replay(self, from_offset: int) -> Iterator[tuple[BatchHeader, Buffer | None]]:
         if from_offset >= self.end_offset:
             return
@@ -366,9 +361,6 @@ class SegmentLog(AllHere):
         self._roll_after_ms = roll_age_ms(self.config, self.folder, self._bases[-1])
         for segment in self.segments:
             segment.configure(config)
-
-    def observe(self, observer: LogObserver) -> None:
-        self._observers.append(observer)
 
     def segment_bases(self) -> list[int]:
         return list(self._bases)

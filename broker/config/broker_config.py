@@ -196,6 +196,16 @@ class BrokerConfig:
         return self.get_str("tallystick.durability") == "page-cache"
 
     @property
+    def write_ahead_bytes(self) -> int:
+        """The size of the write-ahead log; 0 where there is none."""
+        return 0 if self.page_cache else self.get_int("tallystick.write.ahead.bytes")
+
+    @property
+    def write_ahead_after(self) -> int:
+        """How many syncs of logs that have grown by little make it worth while."""
+        return 200
+
+    @property
     def listeners(self) -> tuple[Endpoint, ...]:
         """Where to listen: the configured listeners without those of a controller quorum."""
         return self._for_clients("listeners")

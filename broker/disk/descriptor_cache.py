@@ -28,6 +28,8 @@ class LocalFile:
 
     __slots__ = ("_size", "cache", "descriptor", "path", "users")
 
+    shares_commits = False
+
     def __init__(self, cache: "DescriptorCache", path: str, descriptor: int) -> None:
         self.cache = cache
         self._size = os.fstat(descriptor).st_size
@@ -99,6 +101,8 @@ class LocalFile:
             sync_contents(descriptor)
         finally:
             self.cache.spares.close(descriptor)
+
+    commit = sync
 
     def close(self) -> None:
         self.cache.release(self)

@@ -6,7 +6,9 @@ Rule 2. A partition written while a cycle runs is in the next one. A cycle runs 
 Rule 3. A partition that is not to be durable (page-cache mode) counts as committed after one turn of the loop, which
 gathers a burst; it is synced beside that only when its log wants a checkpoint, so that recovery stays short. Thousands
 that were written at once are synced and published some at a time, with a turn for others in between.
-Rule 4. A sync that fails ends the process; nothing that waited for it is ever acknowledged. So does a bug in a cycle:
+Rule 4. Where one sync serves all that is dirty (`storage.write_ahead`), a cycle has one part: what it writes is durable
+together, or not at all. What that needs beside, now and then, is done on another thread.
+Rule 5. A sync that fails ends the process; nothing that waited for it is ever acknowledged. So does a bug in a cycle:
 what it had begun can be neither ended nor begun again, and a node that acknowledges nothing any more is of no use.
 """
 
@@ -21,6 +23,7 @@ from broker.process.logging import EventLog
 from broker.process.time_slice import TimeSlice
 from protocol.internal_topics import TRANSACTION_STATE
 from storage.log import Flush, Log, StorageFailed
+from storage.write_ahead.write_ahead_log import WriteAheadLog
 
 PORTION = 128
 """Partitions whose syncs are under way together: many more than there are threads for them."""
@@ -64,6 +67,8 @@ class GroupCommit:
         self._beginning = False
         self._idle: list[asyncio.Future[None]] = []
         self.failed = False
+        self._beside: asyncio.Future[None] | None = None
+        self.ahead: WriteAheadLog | None = None
         self.meter: SyncMeter | None = None
         """Where cycles are counted, in a broker that is watched."""
 
@@ -98,6 +103,13 @@ class GroupCommit:
             self._idle.append(wait)
             await wait
 
+    async def end(self) -> None:
+        """An orderly end, when every log is closed. Raises `OSError`."""
+        if self._beside is not None:
+            await asyncio.wait([self._beside])
+        if self.ahead is not None:
+            self.ahead.close()
+
     def _begin(self) -> None:
         dirty, self._dirty = self._dirty, {}
         self._beginning = True  # callbacks of a commit may write, and must not begin a second cycle
@@ -108,7 +120,7 @@ class GroupCommit:
         is_whole = True
         try:
             is_whole = self._publish_at_once(dirty, rest, turns)
-        except Exception as error:  # noqa: BLE001  Rule 4
+        except Exception as error:  # noqa: BLE001  Rule 5
             self._fail(error)
         if not is_whole:
             turns.call_in_turn(lambda: self._begin_with(dirty, rest, turns))
@@ -137,18 +149,33 @@ class GroupCommit:
     async def _run(self, dirty: Sequence[Committed]) -> None:
         began = 0 if self.meter is None else self.meter.clock()
         try:
-            await self._sync([partition for partition in dirty if partition.topic != TRANSACTION_STATE])
-            promises = [partition for partition in dirty if partition.topic == TRANSACTION_STATE]
-            if promises or any(partition.topic == TRANSACTION_STATE for partition in self._dirty):
-                await self._sync(self._with_what_came_meanwhile(promises))
-        except Exception as error:  # noqa: BLE001  Rule 4
+            await self._sync_in_order(dirty)
+        except Exception as error:  # noqa: BLE001  Rule 5
             self._fail(error)
             return
         finally:
             self._cycle = None
         if self.meter is not None:
             self.meter.cycle_ended(began)
+        if self.ahead is not None and self._beside is None and (work := self.ahead.work) is not None:
+            self._beside = self._environment.run_beside(work)
+            self._beside.add_done_callback(self._beside_ended)
         self._go_on()
+
+    def _beside_ended(self, work: "asyncio.Future[None]") -> None:
+        self._beside = None
+        if not work.cancelled() and (error := work.exception()) is not None:
+            self._fail(error)
+
+    async def _sync_in_order(self, dirty: Sequence[Committed]) -> None:
+        data = [partition for partition in dirty if partition.topic != TRANSACTION_STATE]
+        promises = [partition for partition in dirty if partition.topic == TRANSACTION_STATE]
+        if all(partition.log.shares_commits for partition in dirty):
+            await self._sync([*data, *promises])
+            return
+        await self._sync(data)
+        if promises or any(partition.topic == TRANSACTION_STATE for partition in self._dirty):
+            await self._sync(self._with_what_came_meanwhile(promises))
 
     def _with_what_came_meanwhile(self, promises: Sequence[Committed]) -> list[Committed]:
         """The sync of `__transaction_state` takes in records appended since the cycle began: so whatever they may
@@ -186,7 +213,11 @@ class GroupCommit:
     async def _run_all(self, flushes: Sequence[Flush]) -> None:
         """Each thread gets its share at once: who comes back for every file wakes the loop as often."""
         run_each = _run_each if self.meter is None else self.meter.run_each
-        shares = [partial(run_each, flushes[first::SHARES]) for first in range(min(SHARES, len(flushes)))]
+        together = [flush for flush in flushes if flush.shares_commits]
+        alone = [flush for flush in flushes if not flush.shares_commits]
+        shares = [partial(run_each, alone[first::SHARES]) for first in range(min(SHARES, len(alone)))]
+        if together:
+            shares.append(partial(run_each, together))
         if len(shares) == 1:
             await self._environment.run_blocking(shares[0])
         elif shares:

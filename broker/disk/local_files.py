@@ -14,6 +14,7 @@ from functools import partial
 
 from broker.disk.descriptor_cache import DescriptorCache, LocalFile, sync_contents
 from broker.disk.file_region import FileRegions
+from broker.disk.in_place import InPlace
 from broker.disk.pinning import Pinning
 from broker.disk.spare_descriptors import SpareDescriptors
 from broker.process.descriptor_limit import files_kept_open, highest_for_connections
@@ -50,6 +51,9 @@ class _Folder:
 
     def open(self, path: str, *, create: bool = False) -> LocalFile:
         return self.cache.open(path, create=create)
+
+    def open_in_place(self, path: str) -> InPlace:
+        return self.spares.granted(lambda: InPlace(self._absolute(path)))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self._absolute(path))

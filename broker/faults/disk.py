@@ -1,13 +1,13 @@
 """The disk with fault points: the operation and the file decide which point is passed."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from protocol.schema import Buffer
 from storage.checkpoints import CLEAN_SHUTDOWN, LOG_START_OFFSETS, RECOVERY_POINTS
 from storage.epochs import EPOCHS_FILE
-from storage.files import File, Files, FilesBeside, Space
+from storage.files import File, Files, FilesBeside, InPlaceFile, Space
 
 if TYPE_CHECKING:
     from broker.faults.control import Faults
@@ -49,11 +49,21 @@ class FaultyFile:
         self._faults.reach(f"{self._family}.after-append")
 
     def sync(self) -> None:
+        self._sync(self._file.sync)
+
+    def commit(self) -> None:
+        self._sync(self._file.commit)
+
+    def _sync(self, sync: Callable[[], None]) -> None:
         if self._family != "log":
-            return self._file.sync()
+            return sync()
         self._faults.refuse_file("log.before-sync", self._path)
-        self._file.sync()
+        sync()
         self._faults.reach("log.after-sync")
+
+    @property
+    def shares_commits(self) -> bool:
+        return self._file.shares_commits
 
     def read(self, position: int, size: int) -> bytes:
         return self._file.read(position, size)
@@ -109,6 +119,9 @@ class FaultyFiles:
         self._faults.refuse_file(f"{family}.before-{verb}", path)
         self._files.write_whole(path, *parts)
         self._faults.reach(f"{family}.after-{verb}")
+
+    def open_in_place(self, path: str) -> InPlaceFile:
+        return self._files.open_in_place(path)
 
     def exists(self, path: str) -> bool:
         return self._files.exists(path)

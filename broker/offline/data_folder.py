@@ -32,6 +32,7 @@ from storage.metadata_snapshots import SnapshotFolder, checked
 from storage.producers.producer_state import ProducerState
 from storage.segments.segment_format import LOG
 from storage.steps import finish, never
+from storage.write_ahead.replay import AHEAD_FILE, to_replay
 
 _METADATA_FOLDER = f"{CLUSTER_METADATA}-0"
 Place = tuple[str, int]
@@ -60,6 +61,7 @@ class FolderCheck:
     def run(self) -> None:
         """Raises `NoDataFolder`, `OSError`."""
         self._whose()
+        self._ahead()
         places = self._places()
         points = self._checkpoint(RECOVERY_POINTS)
         starts = self._checkpoint(LOG_START_OFFSETS)
@@ -95,6 +97,16 @@ class FolderCheck:
         trusted = read_text(self.files, TRUST_FILE) in (None, TRUSTED)
         self._clean = self.files.exists(CLEAN_SHUTDOWN) and trusted
         self._same_boot = trusted and boot != "" and boot == self.boot_id
+
+    def _ahead(self) -> None:
+        try:
+            found = to_replay(self.files)
+        except UnreadableDataFolder as problem:
+            self.findings.damage(AHEAD_FILE, None, str(problem))
+            return
+        if found:
+            what = f"the next start puts what it has into {len(found)} files; here they are looked at without that"
+            self.findings.recovery(AHEAD_FILE, None, what)
 
     def _places(self) -> list[Place]:
         """The logs there are; that of the metadata first."""

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from broker.disk.local_files import LOCK_FILE
 from protocol.schema import Buffer
-from storage.files import FilesBeside, Space
+from storage.files import FilesBeside, InPlaceFile, Space
 
 
 class InUse(Exception):
@@ -21,6 +21,8 @@ class InUse(Exception):
 
 class ReadFile:
     """See `storage.files.File`."""
+
+    shares_commits = False
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -57,6 +59,9 @@ class ReadFile:
     def write_at(self, position: int, data: Buffer) -> None:
         _refuse()
 
+    def commit(self) -> None:
+        _refuse()
+
     def truncate(self, size: int) -> None:
         _refuse()
 
@@ -73,6 +78,9 @@ class UntouchedFiles:
     def open(self, path: str, *, create: bool = False) -> ReadFile:
         assert not create, "nothing is made here"
         return ReadFile(os.path.join(self.root, path))
+
+    def open_in_place(self, path: str) -> InPlaceFile:
+        _refuse()
 
     def contents(self, path: str) -> bytes:
         """Of a whole file. Raises `OSError`."""

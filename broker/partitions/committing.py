@@ -28,3 +28,6 @@ class Committing(Protocol):
 
     async def wait_until_idle(self) -> None:
         """Until nothing waits to be committed (shutdown)."""
+
+    async def end(self) -> None:
+        """An orderly end, when every log is closed. Raises `OSError`."""

@@ -149,6 +149,9 @@ class SharedCommits:
             self._idle.append(wait)
             await self._or_give_up(wait)
 
+    async def end(self) -> None:
+        """What is in a store is there."""
+
     def _is_busy(self) -> bool:
         return any(lane.cycles for lane in self._lanes)
 

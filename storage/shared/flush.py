@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from protocol.schema import Buffer
 from storage.shared.replacement import Replacement
@@ -12,6 +13,7 @@ from storage.shared.store import LogChange
 class SharedFlush:
     """See the head of this file."""
 
+    shares_commits: ClassVar[bool] = False
     end_offset: int
     change: LogChange
     """Positions of its runs are those in `batches`."""

@@ -6,11 +6,12 @@ version u8 = 1 | crc32c u32 of all that follows | count u32 | count times: lengt
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from crc32c import crc32c
 
 from protocol.schema import Buffer
-from storage.files import File, FilesBeside, Space
+from storage.files import File, FilesBeside, InPlaceFile, Space
 
 _HEAD = struct.Struct(">BI")
 _COUNT = struct.Struct(">I")
@@ -69,6 +70,9 @@ class KeptFiles:
         except KeyError:
             raise FileNotFoundError(path) from None
 
+    def open_in_place(self, path: str) -> InPlaceFile:
+        raise NotImplementedError("commits of the store make it durable")
+
     def exists(self, path: str) -> bool:
         return path in self._contents
 
@@ -108,6 +112,7 @@ class KeptFiles:
 class _KeptFile:
     """See `storage.files.File`."""
 
+    shares_commits: ClassVar[bool] = False
     _contents: bytearray = field(repr=False)
 
     def append(self, parts: Sequence[Buffer]) -> None:
@@ -134,6 +139,8 @@ class _KeptFile:
 
     def sync(self) -> None:
         """The log's next commit does it."""
+
+    commit = sync
 
     def close(self) -> None:
         """There is no descriptor."""

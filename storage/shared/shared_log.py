@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from protocol.records.batch import BatchHeader
 from protocol.schema import Buffer
 from storage.log import (
+    AnyLog,
     Flush,
     LogClosed,
     LogConfig,
@@ -49,7 +50,7 @@ def _nothing() -> None:
     """Nobody is to be told."""
 
 
-class SharedLog:
+class SharedLog(AnyLog):
     """See `storage.log.Log` for the contract of every method."""
 
     in_runs = True
@@ -76,7 +77,7 @@ class SharedLog:
         self.end_offset = self.durable_offset = self.recovery_point = owned.next_offset
         self.unreadable, self.failed, self.closed = Unreadable(name), False, False
         self.bytes_written = 0
-        self.checkpoint_wanted = False
+        self.checkpoint_wanted = self.shares_commits = False
         self.beside = beside
         self._memory, self._now_ms, self._part_runs = memory, now_ms, part_runs
         self._observers: list[LogObserver] = []
@@ -289,15 +290,6 @@ class SharedLog:
     def max_timestamp(self, spent: Spent = never) -> Steps[Found]:
         return lookup.newest_in_parts(self, spent)
 
-    def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
-        return self._epochs.end_of(leader_epoch, self.end_offset)
-
-    def first_epoch(self) -> int:
-        return self._epochs.first()
-
-    def latest_epoch(self) -> int:
-        return self._epochs.latest()
-
     # -- shorter ---------------------------------------------------------------------------------------------
 
     def truncate(self, end_offset: int) -> None:
@@ -366,9 +358,6 @@ class SharedLog:
 
     def configure(self, config: LogConfig) -> None:
         self.config = config
-
-    def observe(self, observer: LogObserver) -> None:
-        self._observers.append(observer)
 
     def segment_bases(self) -> list[int]:
         return [part.base_offset for part in self.parts]

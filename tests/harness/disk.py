@@ -30,6 +30,8 @@ class SimulatedFile:
 
     __slots__ = ("_closed", "_disk", "_inode", "_path")
 
+    shares_commits = False
+
     def __init__(self, disk: "SimulatedDisk", path: str, inode: Inode) -> None:
         self._closed = False
         self._disk = disk
@@ -82,11 +84,26 @@ class SimulatedFile:
         self._inode.sync()
         self._disk.after("sync", self._path)
 
+    commit = sync
+
     def close(self) -> None:
         """Closing does not sync."""
         if not self._closed:
             self._disk.held[self._path] -= 1
         self._closed = True
+
+
+class SimulatedInPlace:
+    """See `storage.files.InPlaceFile`."""
+
+    def __init__(self, file: SimulatedFile) -> None:
+        self._file = file
+        self.close = file.close
+
+    def write(self, position: int, data: Buffer) -> None:
+        assert position + len(data) <= self._file.size(), "the file does not become longer"
+        self._file.write_at(position, data)
+        self._file.sync()
 
 
 class SimulatedDisk(NothingBeside):
@@ -158,6 +175,9 @@ class SimulatedDisk(NothingBeside):
             raise IsADirectoryError(errno.EISDIR, "Is a directory", path)
         self.held[path] += 1
         return SimulatedFile(self, path, node)
+
+    def open_in_place(self, path: str) -> "SimulatedInPlace":
+        return SimulatedInPlace(self.open(path))
 
     def exists(self, path: str) -> bool:
         try:

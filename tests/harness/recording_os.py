@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import broker.disk.descriptor_cache
+import broker.disk.in_place
 import broker.disk.local_files
 from protocol.schema import Buffer
 
@@ -48,6 +49,8 @@ class RecordingOs:
         self._root = root
         self._by_descriptor: dict[int, _File] = {}
         self._by_path: dict[str, _File] = {}
+        self._synced_by_writes: set[int] = set()
+        """Descriptors that were opened so."""
         self._files = 0
         self._refusals: dict[str, tuple[int, int]] = {}
         self.made: list[Call] = []
@@ -98,6 +101,9 @@ class RecordingOs:
             self._files += 1
             self._by_path[name] = _File(self._files, name)
         file = self._by_descriptor[descriptor] = self._by_path[name]
+        self._synced_by_writes.discard(descriptor)
+        if flags & os.O_DSYNC:
+            self._synced_by_writes.add(descriptor)
         if is_new:
             self._changed(path)
             self._done(Call("create", name, file=file.number))
@@ -109,12 +115,15 @@ class RecordingOs:
         self._asked("dup")
         copy = os.dup(descriptor)
         self._by_descriptor[copy] = self._by_descriptor[descriptor]
+        self._synced_by_writes.discard(copy)
         return copy
 
     def _written(self, descriptor: int, position: int, data: bytes) -> int:
         file = self._by_descriptor[descriptor]
         self.unsynced.add(file.path)
         self._done(Call("write", file.path, file=file.number, position=position, data=data))
+        if descriptor in self._synced_by_writes:
+            self._synced(file)
         return len(data)
 
     def pwritev(self, descriptor: int, parts: Sequence[Buffer], position: int) -> int:
@@ -140,7 +149,9 @@ class RecordingOs:
 
     def fdatasync(self, descriptor: int) -> None:
         os.fdatasync(descriptor)
-        file = self._by_descriptor[descriptor]
+        self._synced(self._by_descriptor[descriptor])
+
+    def _synced(self, file: _File) -> None:
         self.unsynced.discard(file.path)
         self._done(Call("fdatasync", file.path, file=file.number))
 
@@ -208,4 +219,5 @@ def record(monkeypatch: pytest.MonkeyPatch, root: str) -> RecordingOs:
     monkeypatch.setattr(broker.disk.local_files, "os", recording)
     monkeypatch.setattr(broker.disk.local_files, "shutil", recording)
     monkeypatch.setattr(broker.disk.descriptor_cache, "os", recording)
+    monkeypatch.setattr(broker.disk.in_place, "os", recording)
     return recording

@@ -37,6 +37,7 @@ class SmallLogs(BrokerConfig):
     """Segments smaller than the configuration allows, so that short runs roll, retain and compact."""
 
     segment_bytes = 1 << 20
+    write_ahead_after = 3  # type: ignore[assignment]  # a property, where nobody sets it
 
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
         made = super().topic_config(overrides)
@@ -83,7 +84,7 @@ class BrokerProcess:
         self.clock = clock
         self.random = random
         self.disk = SimulatedDisk()
-        self.settings = dict(settings)
+        self.settings = {"tallystick.write.ahead.bytes": "49152", **settings}
         self.segment_bytes = segment_bytes
         self.sync_s = sync_s
         self.slow_disk = 0.0

@@ -59,9 +59,14 @@ def _usual(seed: int) -> Plan:
             *draw_threads(Random(f"failing threads {seed}"), duration_s),
             *(draw_outages(Random(f"outages {seed}"), duration_s) if page_cache else ()),
         ),
-        settings=(*_settings(random), *_snapshots(Random(f"snapshots {seed}")), *_shared(clients, seed)),
+        settings=(*_settings(random), *_snapshots(Random(f"snapshots {seed}")), *_shared(clients, seed), *_ahead(seed)),
         silence=draw_silence(Random(f"silence {seed}"), page_cache),
     )
+
+
+def _ahead(seed: int) -> tuple[tuple[str, str], ...]:
+    """The size of the write-ahead log, which the usual one would fill in no run."""
+    return (("tallystick.write.ahead.bytes", str(int(_of_its_own("ahead", seed, 0.6, (49_152, 131_072, 262_144))))),)
 
 
 def _of_its_own(name: str, seed: int, chance: float, values: tuple[float, ...]) -> float:

@@ -163,6 +163,14 @@ OWN_KEYS = (
         "How long that rests after it has read everything.",
         at_least(1),
     ),
+    fixed(
+        "tallystick.write.ahead.bytes",
+        INT,
+        "33554432",
+        "The size of the write-ahead log, by which one sync makes small appends to many logs durable; 0: each log is "
+        "synced by itself. It is made when it is of use.",
+        at_least(0),
+    ),
     ConfigKey(
         "tallystick.add.scram",
         ConfigType.PASSWORD,

@@ -2,6 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.tables import (
+    ahead,
     answers,
     consumer_groups,
     consumer_members,
@@ -32,6 +33,7 @@ for _mutant in (
     *partitions.MUTANTS,
     *logs.MUTANTS,
     *disk.MUTANTS,
+    *ahead.MUTANTS,
     *moments.MUTANTS,
     *groups.MUTANTS,
     *consumer_groups.MUTANTS,

@@ -172,16 +172,16 @@ MUTANTS = (
         "transactions first, what they promise later: a committed transaction without its records",
         (
             Change(
-                f"{GROUP_COMMIT}._run",
+                f"{GROUP_COMMIT}._sync_in_order",
                 "[partition for partition in dirty if partition.topic != TRANSACTION_STATE]",
                 "[partition for partition in dirty if partition.topic == TRANSACTION_STATE]",
             ),
             Change(
-                f"{GROUP_COMMIT}._run",
+                f"{GROUP_COMMIT}._sync_in_order",
                 "promises = [partition for partition in dirty if partition.topic == TRANSACTION_STATE]",
                 "promises = [partition for partition in dirty if partition.topic != TRANSACTION_STATE]",
             ),
-            Change(f"{GROUP_COMMIT}._run", "self._with_what_came_meanwhile(promises)", "promises"),
+            Change(f"{GROUP_COMMIT}._sync_in_order", "self._with_what_came_meanwhile(promises)", "promises"),
             UNHELD,
         ),
         (f"{CYCLES}::test_transactions_become_durable_after_what_they_promise",),

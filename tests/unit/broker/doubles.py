@@ -196,6 +196,7 @@ def numbers(transport: FakeTransport) -> list[int]:
 class FakeFlush:
     def __init__(self, log: "FakeLog") -> None:
         self.end_offset = log.end_offset
+        self.shares_commits = log.shares_commits
         self._log = log
 
     def run(self) -> None:
@@ -213,6 +214,7 @@ class FakeLog:
         self.broken = False
         self.flushing = False
         self.checkpoint_wanted = False
+        self.shares_commits = False
 
     def begin_flush(self, *, closing: bool = False) -> FakeFlush | None:
         if self.broken and self.flushing:
@@ -255,6 +257,9 @@ class InlineEnvironment:
 
     def time_slice(self) -> TimeSlice:
         return TimeSlice(self._clock.now)
+
+    def run_beside(self, work: Callable[[], Any]) -> "asyncio.Future[Any]":
+        return self.run_blocking(work)
 
     def run_blocking(self, work: Callable[[], Any]) -> "asyncio.Future[Any]":
         async def run() -> Any:
