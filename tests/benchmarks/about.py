@@ -5,7 +5,7 @@ import platform
 import sys
 import sysconfig
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import psutil
 
@@ -24,7 +24,7 @@ def about(targets: Sequence[str], rounds: int, scale: float) -> dict[str, object
         "on": time.strftime("%Y-%m-%d"),
         "cores": os.cpu_count(),
         "memory GB": round(psutil.virtual_memory().total / 2**30),
-        "Python": f"{platform.python_version()} {optimised(sysconfig.get_config_var('CONFIG_ARGS'))}",
+        "Python": f"{platform.python_version()} {optimised(sysconfig.get_config_vars())}",
         "our brokers": f"compiled core ({compiled} modules)" if compiled > 0 else "sources",
         "rounds": rounds,
         "scale": scale,
@@ -32,13 +32,20 @@ def about(targets: Sequence[str], rounds: int, scale: float) -> dict[str, object
     return facts | ({"kfake": go_programs.pinned(kfake.MODULE)} if KFAKE in targets else {})
 
 
-def optimised(configured_with: str | None) -> str:
-    """How a Python was built, as far as it knows the arguments of its `configure`."""
-    if configured_with is None:
-        return "(nothing known of its build)"
-    given = [argument.strip("'\"") for argument in configured_with.split()]
+def optimised(variables: Mapping[str, object]) -> str:
+    """How a Python was built, as far as it knows the arguments of its `configure`.
+
+    Debian's is said to be built with both (docs/operations.md), but its variables have neither option, nor the flag for
+    profiles, which others have whether it was used or not.
+    """
+    given = [argument.strip("'\"") for argument in str(variables.get("CONFIG_ARGS", "")).split()]
     used = [name for name, option in OPTIMISATIONS.items() if _is_given(option, given)]
-    return f"(built with {' and '.join(used)})" if used else "(built without PGO and LTO)"
+    if used:
+        return f"(built with {' and '.join(used)})"
+    if variables.get("PGO_PROF_USE_FLAG"):
+        return "(built without PGO and LTO)"
+    whose = "of the distribution, " if sys.base_prefix == "/usr" else ""
+    return f"({whose}which does not say whether it was built with PGO and LTO)"
 
 
 def _is_given(option: str, given: list[str]) -> bool:

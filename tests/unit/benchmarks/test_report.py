@@ -114,23 +114,33 @@ def test_what_was_measured_is_on_the_page_and_in_its_pictures() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "flag", "said"),
     [
-        ("'--enable-shared' '--enable-optimizations' '--with-lto' 'CC=gcc'", "(built with PGO and LTO)"),
-        ("'--enable-optimizations' '--without-lto'", "(built with PGO)"),
-        ("'--with-lto=thin'", "(built with LTO)"),
-        ("'--prefix=/somewhere'", "(built without PGO and LTO)"),
-        (None, "(nothing known of its build)"),
+        (
+            "'--enable-shared' '--enable-optimizations' '--with-lto' 'CC=gcc'",
+            "-fprofile-use",
+            "(built with PGO and LTO)",
+        ),
+        ("'--enable-optimizations' '--without-lto'", "-fprofile-use", "(built with PGO)"),
+        ("'--with-lto=thin'", "-fprofile-use", "(built with LTO)"),
+        ("'--prefix=/somewhere'", "-fprofile-use", "(built without PGO and LTO)"),
+        (
+            "'--enable-shared' '--prefix=/usr'",
+            "",
+            "(of the distribution, which does not say whether it was built with PGO and LTO)",
+        ),
     ],
+    ids=["both", "profiles", "thin", "neither", "Debian"],
 )
-def test_how_a_python_was_built(arguments: str | None, said: str) -> None:
-    assert optimised(arguments) == said
+def test_how_a_python_was_built(arguments: str, flag: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.base_prefix", "/usr")
+    assert optimised({"CONFIG_ARGS": arguments, "PGO_PROF_USE_FLAG": flag}) == said
 
 
 def test_a_run_says_what_our_brokers_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = about([PAGE_CACHE, KFAKE], 3, 1.0)
     assert facts["our brokers"] == "sources"
-    assert optimised(sysconfig.get_config_var("CONFIG_ARGS")) in str(facts["Python"])
+    assert optimised(sysconfig.get_config_vars()) in str(facts["Python"])
     assert re.fullmatch(r"v\d+\.\d+\.\d+-\d{14}-[0-9a-f]{12}", str(facts["kfake"]))
     assert facts["kfake"] == go_programs.pinned(kfake.MODULE)
     assert "kfake" not in about([PAGE_CACHE], 3, 1.0)
