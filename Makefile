@@ -78,7 +78,7 @@ format: install ## Put the code into form
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
-bench: install jars-kafka ## Measure beside Apache Kafka, write docs/benchmarks.md (ARGS="--rows produce,txn --rounds 3")
+bench: install jars-kafka ## Measure beside Apache Kafka, and kfake where Go is, write docs/benchmarks.md (ARGS="--rows produce,txn --rounds 3", with the compiled core ARGS="--compiled", the page alone ARGS="--page")
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
 bench-cluster: install ## One broker, and one to three nodes over PostgreSQL, with a bucket, too, where versitygw is; what they ask of both; how long a partition of a node that ends takes no writes (ARGS="--rounds 5", "--only sizing")
@@ -180,13 +180,14 @@ cluster-chaos: install jars-kafka ## Three nodes over PostgreSQL with a standby,
 oracle-chaos: install jars-kafka ## The same on Apache Kafka, as a control (MINUTES=10 ARGS="--seed 7")
 	@$(BIN)/python -m tests.chaos --kafka --minutes $(or $(MINUTES),10) $(ARGS)
 
-docs: install ## Write the generated pages anew (docs/compatibility.md, docs/invariants.md, docs/commands.md, the tables in docs/security.md, docs/metrics.md and docs/spark.md)
+docs: install ## Write the generated pages anew (docs/compatibility.md, docs/invariants.md, docs/commands.md, docs/benchmarks.md of what was measured, the tables in docs/security.md, docs/metrics.md and docs/spark.md)
 	@$(BIN)/python -m tests.harness.compatibility --write
 	@$(BIN)/python -m tests.harness.permissions --write
 	@$(BIN)/python -m tests.harness.metrics_page --write
 	@$(BIN)/python -m tests.harness.spark_settings --write
 	@$(BIN)/python -m tests.scenarios.invariants --write
 	@$(BIN)/python -m tests.harness.commands_page --write
+	@$(BIN)/python -m tests.benchmarks --page
 
 docs-site: install $(VENV)/.docs-site ## A site of docs/ and the README, into build/docs-site/site; in a real Chromium where one is
 	@$(BIN)/python -m distributions.site build/docs-site

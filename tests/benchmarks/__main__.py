@@ -3,26 +3,28 @@
 --rows produce,txn   only these families        --targets durable,kafka   only these brokers
 --rounds 3           counted rounds             --scale 0.1               smaller loads
 --no-write           print only                 --warm-up 2               rounds before, not counted
---recovery-gb 5      the long log of "recovery"
---compaction-gb 1    what "compaction" compacts
+--recovery-gb 5      the long log of "recovery" --compaction-gb 1         what "compaction" compacts
+--compiled           our brokers run the compiled core (decision 0042), from a copy of the tree; a C compiler is needed
+--page               measure nothing; write the page and its pictures anew from docs/benchmarks.json
 """
 
 import argparse
 import os
-import platform
 import shutil
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-import psutil
-
-from tests.benchmarks import acls, compaction, footprint, report, tls, watching
+from tallystick import startup_guard
+from tests.benchmarks import acls, compaction, compiled, footprint, report, tls, watching
+from tests.benchmarks.about import about
 from tests.benchmarks.footprint import Note
 from tests.benchmarks.loads import Figures
+from tests.benchmarks.ratios import Measured
 from tests.benchmarks.rows import FAMILIES, MEMORY_LOADED, ROWS, Row
-from tests.benchmarks.targets import MAKERS, RIVALS, TITLES, Target, make
+from tests.benchmarks.targets import COMPACTING, KFAKE, MAKERS, RIVALS, TITLES, Target, make
+from tests.harness import kfake
+from tests.harness.go_programs import GoMissing
 from tests.harness.jars import JarsMissing
 
 
@@ -35,7 +37,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--recovery-gb", type=float, default=5.0)
     parser.add_argument("--compaction-gb", type=float, default=1.0)
-    parser.add_argument("--no-write", action="store_true")
+    for switch in ("--no-write", "--compiled", "--page"):
+        parser.add_argument(switch, action="store_true")
     chosen = parser.parse_args()
     chosen.rows = [name for name in chosen.rows.split(",") if name]
     chosen.targets = [name for name in chosen.targets.split(",") if name]
@@ -45,7 +48,7 @@ def options() -> argparse.Namespace:
     return chosen
 
 
-def noting(measured: report.Measured) -> Note:
+def noting(measured: Measured) -> Note:
     def note(title: str, target: str, figures: Figures) -> None:
         for figure, value in figures.items():
             measured.setdefault(title, {}).setdefault(target, {}).setdefault(figure, []).append(value)
@@ -78,7 +81,8 @@ def singles(chosen: argparse.Namespace, folder: Path, note: Note) -> None:
         footprint.producers(folder, note)
         footprint.transactional_ids(folder, note)
     if "compaction" in chosen.rows:
-        compaction.compactions(chosen.targets, chosen.compaction_gb, chosen.rounds, folder, note)
+        compacting = [name for name in chosen.targets if name in COMPACTING]
+        compaction.compactions(compacting, chosen.compaction_gb, chosen.rounds, folder, note)
     if "acls" in chosen.rows:
         acls.decisions(chosen.rounds, note)
         acls.producing(chosen.rounds, chosen.scale, folder, note)
@@ -88,11 +92,21 @@ def singles(chosen: argparse.Namespace, folder: Path, note: Note) -> None:
         watching.watching(chosen.rounds, chosen.scale, folder, note)
 
 
-def main() -> int:
-    chosen = options()
+def without_what_is_missing(targets: list[str]) -> list[str]:
+    """kfake is built before anything is measured, and left out where it cannot be."""
+    if KFAKE not in targets:
+        return targets
+    try:
+        kfake.program()
+    except GoMissing as reason:
+        print(f"kfake is left out: {reason}", file=sys.stderr)
+        return [name for name in targets if name != KFAKE]
+    return targets
+
+
+def measure(chosen: argparse.Namespace, note: Note) -> None:
+    """Raises `JarsMissing`."""
     folder = Path(tempfile.mkdtemp(prefix="tallystick-bench-"))
-    measured: report.Measured = {}
-    note = noting(measured)
     targets: list[Target] = []
     try:
         singles(chosen, folder, note)
@@ -102,27 +116,31 @@ def main() -> int:
             for target in targets:
                 target.process.start()
             in_turns(targets, rows, chosen, note)
-    except JarsMissing as reason:
-        print(
-            f"Apache Kafka cannot be had ({reason}); measure us alone with --targets durable,page-cache",
-            file=sys.stderr,
-        )
-        return 1
     finally:
         for target in targets:
             target.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> int:
+    chosen = options()
+    if chosen.page:
+        report.write()
+        return 0
+    if chosen.compiled and startup_guard.core() != "compiled":
+        return compiled.run_in_a_copy(sys.argv[1:])
+    chosen.targets = without_what_is_missing(chosen.targets)
+    measured: Measured = {}
+    try:
+        measure(chosen, noting(measured))
+    except JarsMissing as reason:
+        alone = ",".join(name for name in MAKERS if not name.startswith("kafka"))
+        print(f"Apache Kafka cannot be had ({reason}); measure without it: --targets {alone}", file=sys.stderr)
+        return 1
+    facts = about(chosen.targets, chosen.rounds, chosen.scale)
+    print(", ".join(f"{name} {fact}" for name, fact in facts.items()))
     if not chosen.no_write:
-        about = {
-            "command": "make bench" + (f' ARGS="{" ".join(sys.argv[1:])}"' if sys.argv[1:] else ""),
-            "on": time.strftime("%Y-%m-%d"),
-            "cores": os.cpu_count(),
-            "memory GB": round(psutil.virtual_memory().total / 2**30),
-            "Python": platform.python_version(),
-            "rounds": chosen.rounds,
-            "scale": chosen.scale,
-        }
-        report.save(measured, about)
+        report.save(measured, facts)
         print(f"written: {report.PAGE.name}, {report.JSON.name}")
     return 0
 

@@ -1,18 +1,18 @@
-"""docs/benchmarks.json and docs/benchmarks.md: medians, ratios, and what became of each goal."""
+"""docs/benchmarks.json, docs/benchmarks.md and its pictures: medians, ratios, and what became of each goal."""
 
 import json
-import statistics
 from pathlib import Path
 
-from tests.benchmarks.rows import GOALS, Goal
-from tests.benchmarks.targets import RIVALS, TITLES
+from tests.benchmarks import plots
+from tests.benchmarks.ratios import Measured, Standing, compared, median, number, verdict
+from tests.benchmarks.rows import GOALS, HEADINGS, Goal, family_of
+from tests.benchmarks.targets import COMPARED, TITLES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 JSON, PAGE, NOTES = DOCS / "benchmarks.json", DOCS / "benchmarks.md", DOCS / "benchmarks-notes.md"
-
-Measured = dict[str, dict[str, dict[str, list[float]]]]
-"""row title → target → figure → the values of all rounds"""
-
+PICTURES = DOCS / "images" / "benchmarks"
+UNSHOWN = "transactions"
+"""What others are calculated by."""
 
 About = dict[str, dict[str, object]]
 """row title → the facts of the run that measured it last"""
@@ -30,45 +30,29 @@ def save(measured: Measured, about: dict[str, object]) -> None:
         rows.setdefault(title, {}).update(targets)
         known[title] = about
     JSON.write_text(json.dumps({"about": known, "rows": rows}, indent=1, sort_keys=True) + "\n")
-    PAGE.write_text(page(rows, known))
+    write()
 
 
-def _median(rows: Measured, title: str, target: str, figure: str) -> float | None:
-    values = rows.get(title, {}).get(target, {}).get(figure)
-    return statistics.median(values) if values else None
+def write() -> None:
+    """The page and its pictures, of what was measured."""
+    rows, about = load()
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for family, picture in pictures(rows).items():
+        (PICTURES / f"{family}.svg").write_text(picture)
+    PAGE.write_text(page(rows, about))
 
 
-def number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+def pictures(rows: Measured) -> dict[str, str]:
+    """One of each family, by its name."""
+    return {family: plots.svg(HEADINGS[family], rows, titles) for family, titles in _families(rows).items()}
 
 
-def verdict(rows: Measured, title: str, goal: Goal) -> tuple[str, bool] | None:
-    """(how it stands, reached?), None where it was not measured."""
-    ours = _median(rows, title, goal.mode, goal.figure)
-    base = 1.0 if goal.absolute else _median(rows, title, RIVALS[goal.mode], goal.figure)
-    if ours is None or not base:
-        return None
-    found = ours / base
-    reached = found >= goal.ratio if goal.bound == "≥" else found <= goal.ratio
-    unit = "" if goal.absolute else " ×"
-    return f"{number(found)}{unit} ({goal.bound} {number(goal.ratio)}{unit})", reached
-
-
-def _table(rows: Measured) -> list[str]:
-    lines = [f"| | | {' | '.join(TITLES.values())} | page cache : Kafka | durable : flush |", "|---|---|" + "---|" * 6]
+def _families(rows: Measured) -> dict[str, list[str]]:
+    """The titles of each family that was measured, in the order of the page."""
+    found: dict[str, list[str]] = {family: [] for family in HEADINGS}
     for title in sorted(rows, key=_place):
-        figures = dict.fromkeys(figure for target in rows[title].values() for figure in target)
-        for figure in figures:
-            if figure == "transactions":
-                continue
-            medians = {name: _median(rows, title, name, figure) for name in TITLES}
-            ratios = [_ratio(medians["page-cache"], medians["kafka"])]
-            ratios.append(_ratio(medians["durable"], medians["kafka-flush"]))
-            cells = [title, figure, *(number(median) for median in medians.values()), *ratios]
-            lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        found[family_of(title)].append(title)
+    return {family: titles for family, titles in found.items() if titles}
 
 
 def _place(title: str) -> tuple[int, str]:
@@ -76,20 +60,60 @@ def _place(title: str) -> tuple[int, str]:
     return (order.index(title) if title in order else len(order), title)
 
 
-def _ratio(ours: float | None, theirs: float | None) -> str:
-    return f"{ours / theirs:.2f}" if ours is not None and theirs else ""
+def _figures(rows: Measured) -> list[str]:
+    parts: list[str] = []
+    for family, titles in _families(rows).items():
+        heading = HEADINGS[family]
+        parts += [f"### {heading}", f"![{heading}: medians and rounds](images/benchmarks/{family}.svg)"]
+        parts.append("\n".join(_table(rows, titles)))
+    return parts
+
+
+def _table(rows: Measured, titles: list[str]) -> list[str]:
+    """Of what was measured: a target or a ratio that no row has is no column."""
+    targets = [name for name in TITLES if any(name in rows[title] for title in titles)]
+    pairs = {name: pair for name, pair in COMPARED.items() if set(pair) <= set(targets)}
+    columns = [*(TITLES[name] for name in targets), *pairs]
+    lines = [f"| | | {' | '.join(columns)} |", "|---|---|" + "---|" * len(columns)]
+    for title in titles:
+        for figure in dict.fromkeys(figure for target in rows[title].values() for figure in target):
+            if figure == UNSHOWN:
+                continue
+            medians = [number(median(rows, title, name, figure)) for name in targets]
+            ratios = [_ratio(compared(rows, title, figure, ours, rival)) for ours, rival in pairs.values()]
+            lines.append(f"| {' | '.join([title, figure, *medians, *ratios])} |")
+    return lines
+
+
+def _ratio(standing: Standing | None) -> str:
+    return "" if standing is None else f"{standing.median:.2f} ({_spread(standing)})"
+
+
+def _spread(standing: Standing) -> str:
+    ends = [f"{ratio:.2f}" for ratio in (min(standing.rounds), max(standing.rounds))]
+    return "–".join(dict.fromkeys(ends))
 
 
 def _goals(rows: Measured) -> list[str]:
-    lines = ["| goal | mode | stands at | |", "|---|---|---|---|"]
+    lines = ["| goal | of | stands at | rounds | |", "|---|---|---|---|---|"]
     for title, goals in GOALS.items():
         for goal in goals:
             found = verdict(rows, title, goal)
             if found is not None:
-                text, reached = found
-                mark = "reached" if reached else "**not reached**"
-                lines.append(f"| {title}: {goal.figure} | {goal.mode} | {text} | {mark} |")
+                unit = "" if goal.absolute else " ×"
+                stands = f"{number(found.standing.median)}{unit} ({goal.bound} {number(goal.ratio)}{unit})"
+                rounds = f"{_span(found.standing)}: {found.rounds_reached} of {len(found.standing.rounds)}"
+                mark = "reached" if found.is_reached else "**not reached**"
+                lines.append(f"| {title}: {goal.figure} | {_compared(goal)} | {stands} | {rounds} | {mark} |")
     return lines
+
+
+def _span(standing: Standing) -> str:
+    return "–".join(dict.fromkeys(number(value) for value in (min(standing.rounds), max(standing.rounds))))
+
+
+def _compared(goal: Goal) -> str:
+    return goal.mode if goal.rival is None else f"{goal.mode} : {goal.rival}"
 
 
 HEAD = """# Benchmarks
@@ -97,8 +121,16 @@ HEAD = """# Benchmarks
 Made by `make bench`; do not edit (what is to be said about the figures is in `benchmarks-notes.md`).
 
 The same load from confluent-kafka, on the same cores as the brokers, in turns A B C D A B C D after a warm-up that is
-not counted. Medians over the rounds; ratios are what counts, absolutes depend on the machine. Raw values:
+not counted. Medians over the rounds; ratios are what counts, absolutes depend on the machine. Behind a ratio of medians
+stand the smallest and the largest ratio of a round of ours to the same round of the rival. Raw values:
 `benchmarks.json`."""
+
+RIVALRY = """
+Page cache against Kafka's default, durable against Kafka with a flush per message. `kfake` is the broker of
+franz-go for tests, in Go: a rival of the page cache, for it keeps its state in files (its option `DataDir`) and leaves
+their syncs to the kernel. It is measured where Go is.
+
+A goal is reached when the median is and two of three rounds are."""
 
 
 def _runs(about: About) -> list[str]:
@@ -116,11 +148,11 @@ def page(rows: Measured, about: About) -> str:
         HEAD,
         "Runs:",
         "\n".join(_runs(about)),
-        "## Figures",
-        "\n".join(_table(rows)),
         "## Goals",
-        "Page cache against Kafka's default, durable against Kafka with a flush per message.",
+        RIVALRY,
         "\n".join(_goals(rows)),
+        "## Figures",
+        *_figures(rows),
         notes,
     ]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"

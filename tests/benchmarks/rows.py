@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tests.benchmarks import loads
 from tests.benchmarks.loads import Figures
-from tests.benchmarks.targets import DURABLE, PAGE_CACHE, Target
+from tests.benchmarks.targets import DURABLE, KFAKE, PAGE_CACHE, RIVALS, Target
 
 SIZES = {"100 B": (100, 2_000_000), "1 KB": (1000, 400_000), "10 KB": (10_000, 50_000)}
 """Record size and count at scale 1: two or three seconds of producing."""
@@ -16,13 +16,24 @@ TIMES_READ = {100: 1, 1000: 3, 10_000: 3}
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """`ours ≥ ratio × rival` (or ≤) for one figure in one mode; `absolute` compares with the number itself."""
+    """`ours ≥ ratio × rival` (or ≤) for one figure in one mode; `absolute` compares with the number itself.
+
+    The rival is what promises the same as that mode, unless another one is named.
+    """
 
     mode: str
     figure: str
     bound: str
     ratio: float
     absolute: bool = False
+    other_rival: str = ""
+
+    @property
+    def rival(self) -> str | None:
+        return None if self.absolute else self.other_rival or RIVALS[self.mode]
+
+    def is_met_by(self, value: float) -> bool:
+        return value >= self.ratio if self.bound == "≥" else value <= self.ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +101,37 @@ def _awaited(target: Target, scale: float) -> Figures:
     return _with_cpu(target, lambda: loads.awaited(target.bootstrap, many), lambda _: many / 1e6, "broker CPU µs each")
 
 
-def _throughput_goals() -> tuple[Goal, ...]:
-    goals = (Goal(PAGE_CACHE, "MB/s", "≥", 1.0), Goal(DURABLE, "MB/s", "≥", 1.0))
-    return (*goals, Goal(PAGE_CACHE, "broker CPU-s per GB", "≤", 0.8))
+def _than_kfake(figure: str, bound: str, ratio: float) -> Goal:
+    """kfake leaves syncs to the kernel: what it is beside is the page cache."""
+    return Goal(PAGE_CACHE, figure, bound, ratio, other_rival=KFAKE)
 
 
-def _transaction_goals(page_cache: float) -> tuple[Goal, ...]:
-    return Goal(PAGE_CACHE, "transactions/s", "≥", page_cache), Goal(DURABLE, "transactions/s", "≥", 4.0)
+THROUGHPUT_GOALS = (
+    Goal(PAGE_CACHE, "MB/s", "≥", 1.05),
+    Goal(DURABLE, "MB/s", "≥", 1.0),
+    Goal(PAGE_CACHE, "broker CPU-s per GB", "≤", 0.6),
+)
+OF_KFAKE = {"10 KB": (_than_kfake("MB/s", "≥", 1.0),)}
+
+
+def _transaction_goals(page_cache: float, durable: float) -> tuple[Goal, ...]:
+    figure = "transactions/s"
+    goals = Goal(PAGE_CACHE, figure, "≥", page_cache), Goal(DURABLE, figure, "≥", durable)
+    return (*goals, _than_kfake(figure, "≥", 0.8))
 
 
 ROWS = (
     *(
-        Row("produce", f"produce, idempotent, acks=all, {title}", _produce(size, count), _throughput_goals())
+        Row(
+            "produce",
+            f"produce, idempotent, acks=all, {title}",
+            _produce(size, count),
+            THROUGHPUT_GOALS + OF_KFAKE.get(title, ()),
+        )
         for title, (size, count) in SIZES.items()
     ),
     *(
-        Row("consume", f"consume, assigned, {title}", _consume(size, count), _throughput_goals())
+        Row("consume", f"consume, assigned, {title}", _consume(size, count), THROUGHPUT_GOALS)
         for title, (size, count) in SIZES.items()
     ),
     Row(
@@ -113,19 +139,22 @@ ROWS = (
         "one awaited produce",
         _awaited,
         (
-            Goal(PAGE_CACHE, "p50 ms", "≤", 1.3),
-            Goal(PAGE_CACHE, "p99 ms", "≤", 1.0),
-            Goal(DURABLE, "p99 ms", "≤", 1.0),
+            Goal(PAGE_CACHE, "p50 ms", "≤", 0.9),
+            Goal(PAGE_CACHE, "p99 ms", "≤", 0.7),
+            Goal(DURABLE, "p99 ms", "≤", 0.9),
+            _than_kfake("p50 ms", "≤", 1.2),
         ),
     ),
     Row(
         "end-to-end",
         "end to end, one record",
         lambda target, scale: loads.end_to_end(target.bootstrap, max(100, int(800 * scale))),
-        (Goal(PAGE_CACHE, "p50 ms", "≤", 1.0), Goal(PAGE_CACHE, "p99 ms", "≤", 0.5)),
+        (Goal(PAGE_CACHE, "p50 ms", "≤", 0.8), Goal(PAGE_CACHE, "p99 ms", "≤", 0.3)),
     ),
-    Row("txn", "transactions of 10 records over 4 partitions, 1 producer", _transactions(1), _transaction_goals(1.5)),
-    Row("txn", "transactions of 10 records over 4 partitions, 8 producers", _transactions(8), _transaction_goals(1.3)),
+    Row(
+        "txn", "transactions of 10 records over 4 partitions, 1 producer", _transactions(1), _transaction_goals(2.5, 10)
+    ),
+    Row("txn", "transactions of 10 records over 4 partitions, 8 producers", _transactions(8), _transaction_goals(2, 5)),
     Row("group", "group: subscribe to first record", lambda target, scale: loads.group_join(target.bootstrap)),
 )
 
@@ -146,12 +175,15 @@ WATCHED = (
 PRODUCE_TLS, CONSUME_TLS = "produce over TLS, 1 KB", "consume over TLS, 1 KB"
 
 
+RECOVERY, COMPACTION = "first produce after kill -9", "one awaited produce beside a compaction"
+
+
 def recovery_title(gigabytes: float) -> str:
-    return f"first produce after kill -9, {gigabytes:g} GB in the log"
+    return f"{RECOVERY}, {gigabytes:g} GB in the log"
 
 
 def compaction_title(gigabytes: float) -> str:
-    return f"one awaited produce beside a compaction of {gigabytes:g} GB"
+    return f"{COMPACTION} of {gigabytes:g} GB"
 
 
 def watched_title(title: str) -> str:
@@ -184,5 +216,34 @@ SINGLE_GOALS = {
 """Goals of what is not measured in turns: a process's start and its memory."""
 
 GOALS = {row.title: row.goals for row in ROWS} | SINGLE_GOALS
-SINGLE_FAMILIES = "start", "producers", "recovery", "compaction", "acls", "tls", "watching"
-FAMILIES = tuple(dict.fromkeys([*(row.family for row in ROWS), *SINGLE_FAMILIES]))
+HEADINGS = {
+    "produce": "Produce",
+    "consume": "Consume",
+    "awaited": "One awaited produce",
+    "end-to-end": "End to end",
+    "txn": "Transactions",
+    "group": "Groups",
+    "start": "Start and memory",
+    "producers": "Memory for producers",
+    "recovery": "After kill -9",
+    "compaction": "Beside a compaction",
+    "acls": "ACLs",
+    "tls": "TLS",
+    "watching": "Watched",
+}
+FAMILIES = tuple(HEADINGS)
+_BEGINNINGS = {
+    **{row.title: row.family for row in ROWS},
+    **dict.fromkeys((START, RESTART, MEMORY_IDLE, MEMORY_LOADED), "start"),
+    **dict.fromkeys((PRODUCER_MEMORY, TRANSACTIONAL_MEMORY), "producers"),
+    RECOVERY: "recovery",
+    COMPACTION: "compaction",
+    **dict.fromkeys((DECISION, PRODUCE_WITH_ACLS), "acls"),
+    **dict.fromkeys((PRODUCE_TLS, CONSUME_TLS), "tls"),
+    **{watched_title(title): "watching" for title in WATCHED},
+}
+
+
+def family_of(title: str) -> str:
+    """By the longest beginning that is known: some titles end with a size."""
+    return _BEGINNINGS[max((known for known in _BEGINNINGS if title.startswith(known)), key=len)]

@@ -19,7 +19,7 @@ import psutil
 
 from tests.benchmarks import spark_report
 from tests.benchmarks.loads import drop
-from tests.benchmarks.report import Measured
+from tests.benchmarks.ratios import Measured
 from tests.benchmarks.spark_loads import Bench
 from tests.benchmarks.spark_rows import FAMILIES, SparkRow, rows
 from tests.benchmarks.targets import KAFKA, PAGE_CACHE, Target, make

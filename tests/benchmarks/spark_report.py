@@ -4,7 +4,8 @@ import json
 import statistics
 from pathlib import Path
 
-from tests.benchmarks.report import DOCS, Measured, number
+from tests.benchmarks.ratios import Measured, number
+from tests.benchmarks.report import DOCS
 from tests.benchmarks.spark_rows import FAMILIES, P50, P99, RATE, SparkGoal, SparkRow
 
 JSON, PAGE, NOTES = (DOCS / f"benchmarks-spark{end}" for end in (".json", ".md", "-notes.md"))

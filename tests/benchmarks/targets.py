@@ -1,5 +1,5 @@
 """The brokers that are measured, each a process with a temporary folder: us in both modes, Apache Kafka with and
-without flush.
+without flush, and kfake.
 """
 
 import shutil
@@ -12,20 +12,29 @@ import psutil
 
 from tallystick.process import BrokerProcess
 from tests.harness.apache_kafka import ApacheKafka, answers_api_versions
+from tests.harness.kfake import Kfake
 from tests.harness.proxy import free_port
 
-DURABLE, PAGE_CACHE, KAFKA, KAFKA_FLUSH = "durable", "page-cache", "kafka", "kafka-flush"
+DURABLE, PAGE_CACHE, KAFKA, KAFKA_FLUSH, KFAKE = "durable", "page-cache", "kafka", "kafka-flush", "kfake"
 
 TITLES = {
     DURABLE: "Tallystick, durable",
     PAGE_CACHE: "Tallystick, page cache",
     KAFKA: "Kafka 4.3.1",
     KAFKA_FLUSH: "Kafka, flush each message",
+    KFAKE: "kfake, in files",
 }
 
 RIVALS = {DURABLE: KAFKA_FLUSH, PAGE_CACHE: KAFKA}
 """The targets that promise the same as we do in each mode."""
-
+COMPARED = {
+    "page cache : Kafka": (PAGE_CACHE, KAFKA),
+    "durable : flush": (DURABLE, KAFKA_FLUSH),
+    "page cache : kfake": (PAGE_CACHE, KFAKE),
+}
+"""The columns of ratios."""
+COMPACTING = (DURABLE, PAGE_CACHE, KAFKA, KAFKA_FLUSH)
+"""Those that compact logs by themselves, and take settings for that."""
 
 Maker = Callable[[Path, Mapping[str, str]], BrokerProcess]
 """From a folder, and settings of the broker beyond its own."""
@@ -52,6 +61,7 @@ MAKERS: dict[str, Maker] = {
     PAGE_CACHE: _ours("page-cache"),
     KAFKA: _kafka(),
     KAFKA_FLUSH: _kafka(log_flush_interval_messages="1"),
+    KFAKE: lambda folder, more: Kfake(folder),
 }
 
 

@@ -51,8 +51,27 @@ def answers_api_versions(port: int) -> bool:
         return False
 
 
-class ApacheKafka(BrokerProcess):
+class ForeignBroker(BrokerProcess):
+    """A broker that is not ours, and writes no ready file: it serves when it answers."""
+
+    title: str
+
+    def _wait_until_ready(self, ready: Path) -> str:
+        deadline = time.monotonic() + self.start_seconds
+        while time.monotonic() < deadline:
+            if answers_api_versions(self.port):
+                return f"127.0.0.1:{self.port}"
+            if not self.running:
+                raise BrokerFailed(f"{self.title} ended before it served\n{self.log_end()}")
+            time.sleep(0.02)
+        self.kill()
+        raise BrokerFailed(f"{self.title} did not serve within {self.start_seconds} s\n{self.log_end()}")
+
+
+class ApacheKafka(ForeignBroker):
     """One KRaft node in a temporary folder. Needs `.jars/kafka` and a Java; `JarsMissing` says which is not there."""
+
+    title = "Apache Kafka"
 
     def __init__(
         self,
@@ -100,14 +119,3 @@ class ApacheKafka(BrokerProcess):
         command = [*tool, "format", "-t", uuid, "-c", str(server), *levels]
         subprocess.run(command, capture_output=True, text=True, check=True)
         self._formatted = True
-
-    def _wait_until_ready(self, ready: Path) -> str:
-        deadline = time.monotonic() + self.start_seconds
-        while time.monotonic() < deadline:
-            if answers_api_versions(self.port):
-                return f"127.0.0.1:{self.port}"
-            if not self.running:
-                raise BrokerFailed(f"Apache Kafka ended before it served\n{self.log_end()}")
-            time.sleep(0.02)
-        self.kill()
-        raise BrokerFailed(f"Apache Kafka did not serve within {self.start_seconds} s\n{self.log_end()}")
