@@ -5,9 +5,7 @@ RE2 decides, in time that grows with the text and with nothing else, and off the
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
-
-import re2
+from typing import TYPE_CHECKING, Any
 
 from broker.coordination.coordinators import CoordinatorError, Shards
 from broker.coordination.topics import TopicDirectory
@@ -18,6 +16,9 @@ from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.machine import Outcome, Ticket
 from protocol.errors import ErrorCode
 
+if TYPE_CHECKING:
+    import re2
+
 _log = EventLog("groups")
 
 LONGEST = 10_000
@@ -26,11 +27,21 @@ MEMORY_BYTES = 1 << 18
 """Of one compiled expression, and of what it keeps while it matches. The library keeps the last 128."""
 
 
-def _options() -> re2.Options:
+def _compiled(expression: str) -> "re2._Regexp[str]":
+    import re2  # 2.6 MB, and few brokers have a group that subscribes by an expression
+
     options = re2.Options()
     options.max_mem = MEMORY_BYTES
     options.log_errors = False
-    return options
+    try:
+        return re2.compile(expression, options)
+    except re2.error as error:
+        said: bytes = error.args[0]
+        raise NoExpression(said.decode("utf-8", "replace").partition(": ")[0]) from error
+
+
+class NoExpression(Exception):
+    """The message says why."""
 
 
 def problem_of(expression: str) -> str | None:
@@ -38,10 +49,9 @@ def problem_of(expression: str) -> str | None:
     if len(expression.encode()) > LONGEST:
         return f"longer than {LONGEST} bytes"
     try:
-        re2.compile(expression, _options())
-    except re2.error as error:
-        said: bytes = error.args[0]
-        return said.decode("utf-8", "replace").partition(": ")[0]
+        _compiled(expression)
+    except NoExpression as problem:
+        return str(problem)
     return None
 
 
@@ -50,7 +60,7 @@ def matching(expressions: Sequence[str], names: Sequence[str]) -> dict[str, list
     found = {}
     for expression in expressions:
         if problem_of(expression) is None:
-            pattern = re2.compile(expression, _options())
+            pattern = _compiled(expression)
             found[expression] = [name for name in names if pattern.fullmatch(name) is not None]
         else:
             found[expression] = []

@@ -8,10 +8,7 @@ up by whoever likes.
 """
 
 import asyncio
-import http.client
 import json
-import ssl
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -20,11 +17,6 @@ from broker.process.logging import EventLog
 
 T = TypeVar("T")
 
-MOST_BYTES = 1 << 20
-PIECE_BYTES = 64 << 10
-FETCH_S = 10.0
-"""How long the issuer's machine may be silent."""
-WHOLE_FETCH_S = 30
 LEAST_MS = 10_000
 FAMILIES = {"RS": "RSA", "PS": "RSA", "ES": "EC"}
 """The type of key of a signature, by how its name begins."""
@@ -51,7 +43,7 @@ class Far(Protocol):
 
 
 class KeySet:
-    """See the head of this file. `fetch` may block."""
+    """See the head of this file. `fetch` may block, and raises `OSError` or `ValueError`."""
 
     def __init__(self, fetch: Callable[[], bytes], world: Far, *, refresh_ms: int, least_ms: int = LEAST_MS) -> None:
         self._fetch = fetch
@@ -97,7 +89,7 @@ class KeySet:
         error = fetched.exception()
         if error is None:
             self._keys, self._fetched_ms = fetched.result(), self._world.monotonic_ms()
-        elif isinstance(error, OSError | http.client.HTTPException | ValueError):
+        elif isinstance(error, OSError | ValueError):
             _log.error("the keys of the issuer of tokens could not be fetched", reason=error, known=len(self._keys))
         else:
             _log.bug("the keys of the issuer of tokens could not be read", error)
@@ -128,31 +120,3 @@ def read_keys(text: bytes) -> list[SigningKey]:
     if not keys:
         raise ValueError("a JSON Web Key Set without a public key that signs")
     return keys
-
-
-def fetcher(url: str, monotonic_ms: Callable[[], int]) -> Callable[[], bytes]:
-    """What fetches a `file:` or `https:` address; a redirection is an error. Raises `ValueError` for any other."""
-    if not url.startswith(("https://", "file:/")):
-        raise ValueError("keys come from an https: or a file: address")
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.HTTPSHandler(context=ssl.create_default_context()),
-        urllib.request.FileHandler(),
-        urllib.request.HTTPErrorProcessor(),
-        urllib.request.HTTPDefaultErrorHandler(),
-    ):
-        opener.add_handler(handler)
-
-    def fetch() -> bytes:
-        ends_ms = monotonic_ms() + WHOLE_FETCH_S * 1000
-        text = bytearray()
-        with opener.open(url, timeout=FETCH_S) as answer:
-            while piece := answer.read1(PIECE_BYTES):
-                text += piece
-                if len(text) > MOST_BYTES:
-                    raise ValueError(f"a JSON Web Key Set of more than {MOST_BYTES} bytes")
-                if monotonic_ms() > ends_ms:
-                    raise TimeoutError(f"a JSON Web Key Set that takes longer than {WHOLE_FETCH_S} s")
-        return bytes(text)
-
-    return fetch

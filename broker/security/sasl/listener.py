@@ -13,7 +13,7 @@ from broker.config.broker_config import BrokerConfig, ConfigError
 from broker.process.logging import EventLog, Passing
 from broker.security.sasl.exchange import Exchange
 from broker.security.sasl.gate import Gate
-from broker.security.sasl.key_set import Far, KeySet, fetcher
+from broker.security.sasl.key_set import Far, KeySet
 from broker.security.sasl.oauthbearer import OAuthBearerExchange
 from broker.security.sasl.plain import PlainExchange
 from broker.security.sasl.scram import NONCE_BYTES, CredentialOf, MadeUpCredentials, ScramExchange
@@ -161,6 +161,8 @@ class SaslListener:
             raise ConfigError(
                 "OAUTHBEARER with signed tokens needs the extra `security`: pip install tallystick[security]."
             )
+        from broker.security.sasl.fetched_keys import fetcher  # it brings HTTP, which few brokers need
+
         try:
             fetch = fetcher(url, self._world.monotonic_ms)
         except ValueError as problem:

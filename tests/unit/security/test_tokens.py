@@ -15,7 +15,8 @@ from joserfc import jws
 from joserfc.jwk import ECKey, RSAKey
 
 from broker.process.environment import BESIDE_THREADS, RealEnvironment
-from broker.security.sasl.key_set import KeySet, fetcher, read_keys
+from broker.security.sasl.fetched_keys import fetcher
+from broker.security.sasl.key_set import KeySet, read_keys
 from broker.security.sasl.tokens import SignedTokens, Token, TokenRefused, TokenRules, Tokens, UnsecuredTokens
 
 NOW_MS = 1_700_000_000_000
