@@ -170,6 +170,19 @@ def test_shards_share_one_bound() -> None:
     assert long_group_id(story, 0) is ErrorCode.MEMBER_ID_REQUIRED
 
 
+def test_a_commit_of_a_new_group_is_refused_where_there_is_no_room(tmp_path: Path) -> None:
+    async def story(broker: Broker) -> None:
+        await broker.found()
+        await broker.topic("t")
+        asked = 0
+        while (await broker.ask(join(group=f"{asked}-{LONG}"), 9)).error_code != REFUSED:
+            asked += 1
+        committed = await broker.ask(commit(1, group_id=f"new-{LONG}"), 8)
+        assert committed.topics[0].partitions[0].error_code == REFUSED
+
+    run_story(story, tmp_path, {"tallystick.groups.max.bytes": str(1 << 20)})
+
+
 def test_empty_groups_are_searched_at_once_when_memory_is_scarce(tmp_path: Path) -> None:
     """And not after the ten minutes of `offsets.retention.check.interval.ms`."""
 
@@ -179,9 +192,6 @@ def test_empty_groups_are_searched_at_once_when_memory_is_scarce(tmp_path: Path)
         asked = 0
         while (await broker.ask(join(group=f"{asked}-{LONG}", session_ms=1), 9)).error_code != REFUSED:
             asked += 1
-        committed = await broker.ask(commit(1, group_id=f"new-{LONG}"), 8)
-        assert committed.topics[0].partitions[0].error_code == REFUSED
-
         first = DescribeGroupsRequest(groups=[f"0-{LONG}"])
         while (await broker.ask(first, 5)).groups[0].group_state != "Dead":
             await asyncio.sleep(0.01)
