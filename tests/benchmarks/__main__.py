@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from tallystick import startup_guard
-from tests.benchmarks import acls, compaction, compiled, footprint, report, tls, watching
+from tests.benchmarks import acls, compaction, compiled, footprint, much, report, tls, watching
 from tests.benchmarks.about import about
 from tests.benchmarks.footprint import Note
 from tests.benchmarks.loads import Figures
@@ -90,6 +90,8 @@ def singles(chosen: argparse.Namespace, folder: Path, note: Note) -> None:
         tls.over_tls(chosen.targets, chosen.rounds, chosen.scale, folder, note)
     if "watching" in chosen.rows:
         watching.watching(chosen.rounds, chosen.scale, folder, note)
+    if "scale" in chosen.rows:
+        much.much(chosen.scale, folder, note)
 
 
 def without_what_is_missing(targets: list[str]) -> list[str]:

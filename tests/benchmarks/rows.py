@@ -190,6 +190,25 @@ def watched_title(title: str) -> str:
     return f"{title}, watched"
 
 
+MUCH_OF = {
+    "many partitions": ("produce, 100 B", "fetch, 1 KB"),
+    "many connections": ("produce, 100 B", "fetch, 1 KB"),
+    "many fetch sessions": ("produce, 100 B", "fetch, 1 KB"),
+    "many producers": ("produce, idempotent",),
+    "many groups": ("commit an offset",),
+    "a long log": ("produce, 100 B", "fetch, 1 KB", "look up a time"),
+    "many at once": ("make and delete a topic, for each partition", "a transaction, for each partition"),
+}
+"""What a request is measured beside (`much.py`)."""
+
+
+def much_title(work: str, of: str) -> str:
+    return f"{SCALE} {of}: {work}"
+
+
+SCALE = "beside"
+
+
 def _both(figure: str, most: float) -> tuple[Goal, ...]:
     return tuple(Goal(mode, figure, "≤", most, absolute=True) for mode in (PAGE_CACHE, DURABLE))
 
@@ -212,6 +231,11 @@ SINGLE_GOALS = {
         watched_title(title): (Goal(PAGE_CACHE, "of what it is without", "≥", 0.98, absolute=True),)
         for title in WATCHED
     },
+    **{
+        much_title(work, of): (Goal(PAGE_CACHE, "of what few cost", "≤", 1.5, absolute=True),)
+        for of, works in MUCH_OF.items()
+        for work in works
+    },
 }
 """Goals of what is not measured in turns: a process's start and its memory."""
 
@@ -230,6 +254,7 @@ HEADINGS = {
     "acls": "ACLs",
     "tls": "TLS",
     "watching": "Watched",
+    "scale": "Much of something",
 }
 FAMILIES = tuple(HEADINGS)
 _BEGINNINGS = {
@@ -241,6 +266,7 @@ _BEGINNINGS = {
     **dict.fromkeys((DECISION, PRODUCE_WITH_ACLS), "acls"),
     **dict.fromkeys((PRODUCE_TLS, CONSUME_TLS), "tls"),
     **{watched_title(title): "watching" for title in WATCHED},
+    SCALE: "scale",
 }
 
 
