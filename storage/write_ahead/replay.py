@@ -5,6 +5,8 @@ Where a commit is missing that later ones follow, or where to begin cannot be re
 that is said, and nothing is changed. What is not whole behind the last commit was never acknowledged.
 """
 
+from collections.abc import Iterator
+
 from storage.checkpoints import UnreadableDataFolder
 from storage.files import Files
 from storage.write_ahead.commits import APPENDED, Commit, commits, first_needed, records
@@ -78,7 +80,7 @@ def _put(files: Files, path: str, pieces: Pieces) -> None:
     """Also what is there already: a sync may have failed, after which the page cache has what the disk has not."""
     file = files.open(path)
     try:
-        for position, data in sorted(pieces.items()):
+        for position, data in _runs(pieces):
             known = min(len(data), file.size() - position)
             if known < 0:
                 what = f"{path} ends at byte {file.size()}, before what it has for byte {position} of that"
@@ -90,3 +92,19 @@ def _put(files: Files, path: str, pieces: Pieces) -> None:
         file.sync()
     finally:
         file.close()
+
+
+def _runs(pieces: Pieces) -> Iterator[tuple[int, memoryview]]:
+    """(position, bytes): what follows one another together, for there may be tens of thousands."""
+    run: list[memoryview] = []
+    begins = ends = -1
+    for position, data in sorted(pieces.items()):
+        if position != ends and run:
+            yield begins, memoryview(b"".join(run))
+            run = []
+        if not run:
+            begins = position
+        run.append(data)
+        ends = position + len(data)
+    if run:
+        yield begins, memoryview(b"".join(run))
