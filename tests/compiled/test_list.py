@@ -1,8 +1,10 @@
 """What is said of the list of compiled modules holds, without a compiler."""
 
+import ast
 import enum
 import importlib
 import pkgutil
+from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
@@ -25,6 +27,34 @@ def test_no_class_that_is_interpreted_inherits_from_a_compiled_one() -> None:
     for found in {one for one in _classes() if one.__module__ not in listed}:
         compiled = [base for base in found.__mro__ if base.__module__ in listed and not _may_be_inherited(base)]
         assert not compiled, f"{found.__module__}.{found.__name__} inherits from {compiled}"
+
+
+def test_no_function_has_one_name_for_two_kinds_of_exceptions() -> None:
+    """The name has the type of the first, and what is of another raises `TypeError` there, in the place of itself."""
+    for module, function in _functions():
+        kinds: dict[str, set[str]] = defaultdict(set)
+        for handler in ast.walk(function):
+            if isinstance(handler, ast.ExceptHandler) and handler.name and handler.type is not None:
+                kinds[handler.name].add(ast.unparse(handler.type))
+        several = {name: of for name, of in kinds.items() if len(of) > 1}
+        assert not several, f"{module}, {function.name}: {several}"
+
+
+def test_what_is_handed_on_to_a_base_class_is_named() -> None:
+    """`super().__init__(**known)` gives the dictionary as the first argument."""
+    for module, function in _functions():
+        for call in ast.walk(function):
+            if isinstance(call, ast.Call) and ast.unparse(call.func).startswith("super()."):
+                starred = [one for one in call.args if isinstance(one, ast.Starred)]
+                unnamed = [one for one in call.keywords if one.arg is None]
+                assert not starred and not unnamed, f"{module}, {function.name}: {ast.unparse(call)}"
+
+
+def _functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for module in modules():
+        for node in ast.walk(ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield module, node
 
 
 def _may_be_inherited(base: type) -> bool:
