@@ -162,9 +162,9 @@ class Shard(Generic[M]):
                 self.on_ignored(entry.offset, f"unknown type {read_version(entry.key)}")
             else:
                 self.machine.replay(entry)
-        except UnreadableValue as error:
+        except UnreadableValue as unreadable:
             self.unreadable += 1
-            self.on_unreadable(entry.offset, str(error))
+            self.on_unreadable(entry.offset, str(unreadable))
         except ProtocolError as error:
             raise UnreadableLog(entry.offset, str(error)) from error
 

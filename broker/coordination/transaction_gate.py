@@ -22,7 +22,6 @@ Where another node has the coordinator, it is asked (`across_nodes.peer_gate`), 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from broker.config.broker_config import BrokerConfig
@@ -89,23 +88,27 @@ class GateServices(Protocol):
         """None where all coordinators are in this node."""
 
 
-@dataclass(frozen=True, slots=True)
 class ProduceBatch:
-    """The records of one partition in a Produce. Transactional ones matter here; others pass."""
+    """The records of one partition in a Produce. Transactional ones matter here; others pass. `header` is that of the
+    records, where it was read already."""
 
-    partition: Partition
-    records: "memoryview"
-    header: BatchHeader | None = None
-    """The header of the records, where it was read already."""
+    __slots__ = ("header", "partition", "records")
+
+    def __init__(self, partition: Partition, records: memoryview, header: BatchHeader | None = None) -> None:
+        self.partition = partition
+        self.records = records
+        self.header = header
 
 
-@dataclass(slots=True)
 class Admission:
     """What became of one `ProduceBatch`. `guard` and `verification` are for `Partition.append`."""
 
-    error: ErrorCode = ErrorCode.NONE
-    guard: Guard | None = None
-    verification: bool = True
+    __slots__ = ("error", "guard", "verification")
+
+    def __init__(self, error: ErrorCode = ErrorCode.NONE, *, verification: bool = True) -> None:
+        self.error = error
+        self.guard: Guard | None = None
+        self.verification = verification
 
 
 def admitted_at_once(

@@ -4,10 +4,14 @@ What kind of record it is, is read from the batch itself, so that coordinators n
 """
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from broker.partitions.append import Appended
+from broker.config.topic_config import TopicConfig
+from broker.partitions.append import Appended, CheckedBatch
 from broker.partitions.measured_partition import MeasuredPartition
+from broker.partitions.partition import Partition
+from broker.partitions.verification import Guard
 from coordinator.cluster.records import ProducerIdsRecord, RegisterBrokerRecord
 from coordinator.groups.records import LegacyOffsetCommitKey, OffsetCommitKey
 from coordinator.machine import Marker
@@ -15,9 +19,10 @@ from coordinator.transactions.records import TransactionLogValue
 from coordinator.transactions.states import TransactionState
 from protocol.codec import read_metadata_frame, read_version, read_versioned
 from protocol.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-from protocol.records.batch import read_header
+from protocol.records.batch import BatchHeader, read_header
 from protocol.records.record import Record, records_of
 from protocol.schema import Buffer, schema_of
+from storage.log import Log
 
 if TYPE_CHECKING:
     from broker.faults.control import Faults
@@ -35,23 +40,70 @@ STATES = {
 class FaultyPartition(MeasuredPartition):
     """See the head of this file. It counts, whether the broker is watched or not."""
 
-    def __init__(self, faults: "Faults", **known: Any) -> None:
+    def __init__(
+        self,
+        faults: "Faults",
+        *,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        log: Log,
+        leader_epoch: int,
+        config: TopicConfig,
+        now_ms: Callable[[], int],
+        producer_expiration_ms: Callable[[], int],
+        on_written: Callable[[Partition], None],
+        durable_appends: bool,
+    ) -> None:
         self._faults = faults
         self._uncommitted: deque[tuple[int, str]] = deque()
         """(end offset, family) of what is appended and not committed."""
-        super().__init__(**known)
+        super().__init__(
+            topic=topic,
+            topic_id=topic_id,
+            index=index,
+            log=log,
+            leader_epoch=leader_epoch,
+            config=config,
+            now_ms=now_ms,
+            producer_expiration_ms=producer_expiration_ms,
+            on_written=on_written,
+            durable_appends=durable_appends,
+        )
 
-    def append(self, *records: Any, **options: Any) -> Appended:
+    def append(
+        self,
+        records: memoryview,
+        *,
+        transactional_id: str | None,
+        guard: Guard | None = None,
+        verification: bool = True,
+        now_ms: int,
+        zstd_allowed: bool = True,
+        header: BatchHeader | None = None,
+        opened: CheckedBatch | None = None,
+    ) -> Appended:
         self._faults.refuse("produce.before-append", self.topic, self.index)
         end_offset = self.log.end_offset
-        appended = super().append(*records, **options)
+        appended = super().append(
+            records,
+            transactional_id=transactional_id,
+            guard=guard,
+            verification=verification,
+            now_ms=now_ms,
+            zstd_allowed=zstd_allowed,
+            header=header,
+            opened=opened,
+        )
         self._appended_of("produce", end_offset)
         return appended
 
-    def append_records(self, batch: Buffer, **options: Any) -> int:
+    def append_records(
+        self, batch: Buffer, *, now_ms: int, guard: Guard | None = None, verification: bool = False
+    ) -> int:
         family = family_of(self.topic, batch)
         self._faults.refuse(f"{family}.before-append", self.topic, self.index)
-        base_offset = super().append_records(batch, **options)
+        base_offset = super().append_records(batch, now_ms=now_ms, guard=guard, verification=verification)
         self._appended_of(family, base_offset)
         return base_offset
 

@@ -7,7 +7,6 @@ ended by the others (`membership`).
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from broker.config.broker_config import BrokerConfig
@@ -16,7 +15,7 @@ from broker.coordination.cluster import Cluster
 from broker.disk.data_identity import directory_of, draw_id
 from broker.membership.about import About
 from broker.membership.members import Membership
-from broker.partitions.errors import AppendError
+from broker.partitions.owned_partition import OwnedPartition
 from broker.partitions.partition import Partition
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
@@ -25,7 +24,6 @@ from broker.shared.commits import SharedCommits
 from broker.shared.ownership import Ownership
 from broker.shared.partitions import SharedPartitions
 from broker.shared.patience import Patience
-from protocol.errors import ErrorCode
 from storage.checkpoints import MetaProperties
 from storage.log import StorageFailed
 from storage.shared.read_memory import ReadMemory
@@ -37,9 +35,6 @@ FORGOTTEN_AFTER_MS = 60_000
 FORGOTTEN_AT_ONCE = 1000
 COLLECT_EACH = 10
 """Heartbeat intervals."""
-
-REFUSING = ("append", "append_marker", "needs_verification", "begin_verification")
-"""What a partition refuses by what it knows of producers."""
 
 _log = EventLog("life")
 
@@ -155,20 +150,13 @@ class SharedLife:
     def made_with(self, make: Callable[..., Partition]) -> Callable[..., Partition]:
         """Partitions over logs that have something to tell them. Nothing is read of one while somebody else may have
         taken this node's place: it could be behind, and a reader who is not would be sent back."""
-        kind: Any = make.func if isinstance(make, partial) else make
+        kind = OwnedPartition if make is Partition else make
         may_be_behind = self._may_be_behind
 
-        class Owned(kind):  # type: ignore[misc]
-            @property
-            def refusal(self) -> ErrorCode:
-                return ErrorCode.NOT_LEADER_OR_FOLLOWER if may_be_behind() else ErrorCode.NONE
-
-        for name in REFUSING:
-            setattr(Owned, name, _refusing_for_sure(getattr(kind, name), may_be_behind))
-        given = make.args if isinstance(make, partial) else ()
-
         def made(**known: Any) -> Partition:
-            partition: Partition = Owned(*given, **known)
+            partition = kind(**known)
+            assert isinstance(partition, OwnedPartition), "the other kinds are made of it"
+            partition.may_be_behind = may_be_behind
             log = partition.log
             assert isinstance(log, SharedLog), "in a shared store all logs are"
             log.on_changed = lambda: self.commits.wrote(partition)
@@ -272,18 +260,3 @@ class SharedLife:
         self.commits.abandon()
         for task in self._tasks:
             task.cancel()
-
-
-def _refusing_for_sure(ask: Callable[..., Any], may_be_behind: Callable[[], bool]) -> Callable[..., Any]:
-    """The same, but for what is refused while another may have this node's place: by what that one knows it may be
-    right, and who is told that he is fenced does not come back."""
-
-    def asked(self: Partition, *given: Any, **named: Any) -> Any:
-        try:
-            return ask(self, *given, **named)
-        except AppendError as refused:
-            if not may_be_behind():
-                raise
-            raise AppendError(ErrorCode.NOT_LEADER_OR_FOLLOWER, str(refused)) from refused
-
-    return asked

@@ -230,10 +230,10 @@ class Connection(asyncio.BufferedProtocol):
             self.refuse(str(error))
         except CloseConnection as last:
             self.end(call, last)
-        except StorageFailed as error:
-            self.storage_failed(error)
-        except Exception as error:  # noqa: BLE001  a bug in one handler is not to end the others
-            if parts := failed(self, call, error):
+        except StorageFailed as failure:
+            self.storage_failed(failure)
+        except Exception as bug:  # noqa: BLE001  a bug in one handler is not to end the others
+            if parts := failed(self, call, bug):
                 self._answer_in_turn(call, parts)
         else:
             self._begin_answer(PendingAnswer(call), result, call.weight(size_bytes))

@@ -82,10 +82,10 @@ def result_of(connection: Answering, dispatcher: Dispatcher, answer: PendingAnsw
         connection.end(answer.call, last)
     except asyncio.CancelledError:
         connection.refuse("the broker is stopping")
-    except StorageFailed as error:
-        connection.storage_failed(error)
-    except Exception as error:  # noqa: BLE001  a bug in one handler is not to end the others
-        answer.parts = failed(connection, answer.call, error)
+    except StorageFailed as failure:
+        connection.storage_failed(failure)
+    except Exception as bug:  # noqa: BLE001  a bug in one handler is not to end the others
+        answer.parts = failed(connection, answer.call, bug)
     else:
         return result
     return None

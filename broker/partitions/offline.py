@@ -47,7 +47,10 @@ class PartitionWithoutLog(Partition):
             durable_appends=True,
         )
         self.offline = damaged
-        self.refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER if damaged is None else ErrorCode.KAFKA_STORAGE_ERROR
+
+    @property
+    def refusal(self) -> ErrorCode:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if self.offline is None else ErrorCode.KAFKA_STORAGE_ERROR
 
     def _refusal(self) -> AppendError:
         why = f"{self.name} is still being opened" if self.offline is None else str(self.offline)

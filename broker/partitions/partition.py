@@ -35,7 +35,6 @@ logger = logging.getLogger("tallystick.partitions")
 class Partition:
     """See the head of this file. `on_written` is called once per append, when everything is published."""
 
-    refusal = ErrorCode.NONE  # The error of reads while the log is damaged, or not open yet.
     gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # What who still holds one that was discarded is told.
 
     def __init__(
@@ -102,6 +101,11 @@ class Partition:
         if unstable is None or unstable >= high_watermark:
             return high_watermark
         return max(unstable, self.log.start_offset)
+
+    @property
+    def refusal(self) -> ErrorCode:
+        """The error of reads while the log is damaged, or not open yet."""
+        return ErrorCode.NONE
 
     @property
     def is_durable(self) -> bool:
@@ -191,24 +195,18 @@ class Partition:
         offset stays where it is (KAFKA-7866).
         """
         self._check_stands()
-        end = EndMarker(
-            marker.producer_id,
-            marker.producer_epoch,
-            marker.commit,
-            marker.coordinator_epoch,
-            now_ms,
-            marker.transaction_version,
-        )
+        producer_id, epoch, coordinator_epoch = marker.producer_id, marker.producer_epoch, marker.coordinator_epoch
+        end = EndMarker(producer_id, epoch, marker.commit, coordinator_epoch, now_ms, marker.transaction_version)
         producers = self.derived.producers
         try:
             producers.check_marker(end)
         except ProducerRefused as refused:
             raise self._append_error(refused.error, str(refused)) from refused
         batch = end_transaction_marker(
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
+            producer_id=producer_id,
+            producer_epoch=epoch,
             commit=marker.commit,
-            coordinator_epoch=marker.coordinator_epoch,
+            coordinator_epoch=coordinator_epoch,
             timestamp_ms=now_ms,
         )
         offset = self.log.append(batch, leader_epoch=self.leader_epoch)

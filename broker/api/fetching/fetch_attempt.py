@@ -244,8 +244,8 @@ class FetchAttempt:
         except LogDamaged as damaged:
             reading.refuse(wanted, refusal_of(wanted, storage_error(damaged)))
             return
-        except OSError as error:  # of this log alone: the others are read on, as in Kafka
-            _log.error("a partition cannot be read", topic=partition.topic, partition=wanted.index, reason=error)
+        except OSError as unread:  # of this log alone: the others are read on, as in Kafka
+            _log.error("a partition cannot be read", topic=partition.topic, partition=wanted.index, reason=unread)
             reading.refuse(wanted, refusal_of(wanted, ErrorCode.KAFKA_STORAGE_ERROR))
             return
         reading.size_bytes += data.size_bytes

@@ -137,14 +137,14 @@ async def _read_large(services: FetchServices, attempt: FetchAttempt, slice_: Ti
                 if slice_.spent():
                     await slice_.wait_for_turn()
             will_do = rounds >= ROUNDS and reading.size_bytes
-            if reading.away and not will_do and await reading.bring(unreachable):
-                rounds += 1
-                continue
+            was_brought = bool(reading.away) and not will_do and await reading.bring(unreachable)
             left_ms = deadline_ms - services.environment.monotonic_ms()
             ready = attempt.enough(reading) or left_ms <= 0 or services.waiting.closed
-            if not ready:
+            if not (was_brought or ready):
                 await services.waiting.park([movements], lambda last: True, left_ms)
-        if ready:
+        if was_brought:
+            rounds += 1
+        elif ready:
             return reading
 
 

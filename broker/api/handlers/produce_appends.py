@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -54,17 +53,25 @@ class ProduceServices(GateServices, WithAuthorizer, WithEnvironment, WithNodes, 
     def fail(self) -> Callable[[BaseException], None]: ...
 
 
-@dataclass(slots=True)
 class Write:
-    """One partition of the request and its part of the answer."""
+    """One partition of the request and its part of the answer. `header` is that of the records; None where they are too
+    short for one, or nobody takes them."""
 
-    partition: Partition | None
-    records: "memoryview"
-    header: BatchHeader | None
-    """That of the records; None where they are too short for one, or nobody takes them."""
-    response: PartitionProduceResponse
-    admission: Admission | None = None
-    opened: CheckedBatch | AppendError | None = None
+    __slots__ = ("admission", "header", "opened", "partition", "records", "response")
+
+    def __init__(
+        self,
+        partition: Partition | None,
+        records: memoryview,
+        header: BatchHeader | None,
+        response: PartitionProduceResponse,
+    ) -> None:
+        self.partition = partition
+        self.records = records
+        self.header = header
+        self.response = response
+        self.admission: Admission | None = None
+        self.opened: CheckedBatch | AppendError | None = None
 
 
 class Commits:

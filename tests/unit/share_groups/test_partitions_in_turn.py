@@ -13,6 +13,7 @@ from protocol.messages.share.acknowledge import (
     ShareAcknowledgeRequest,
 )
 from protocol.messages.share.fetch import FetchPartition, FetchTopic
+from tests.harness.owned import may_be_behind
 from tests.unit.share_groups.rig import ACCEPT, GROUP, Member, ShareNode, in_a_share_node
 from tests.unit.transactions.node_rig import partitions_of
 
@@ -98,7 +99,7 @@ def test_a_member_is_told_of_each_partition_who_leads_it_now(tmp_path: Any) -> N
         )
         node.nodes = nodes
         for partition in partitions_of(node):  # type: ignore[arg-type]
-            partition.refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            may_be_behind(partition)
         fetched = await ada.request()
         reached[5] = Endpoint("PLAINTEXT", "five", 9095)
         acknowledged = await share_acknowledge(node, ada.context(79, 2), all_of(node, ada))

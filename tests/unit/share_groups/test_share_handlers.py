@@ -29,6 +29,7 @@ from protocol.messages.share.offsets import (
     DescribeOffsetsTopic,
     DescribeShareGroupOffsetsRequest,
 )
+from tests.harness.owned import may_be_behind
 from tests.unit.groups.wire import GROUP, Broker, run_story
 
 SETTINGS = {"group.share.assignment.interval.ms": "0", "share.coordinator.state.topic.num.partitions": "2"}
@@ -328,9 +329,9 @@ def test_who_may_have_been_replaced_does_not_say_what_is_left_to_do(tmp_path: Pa
         await set_offsets(broker, ("t", {0: 3}))
         partition = broker.node.topics.partition("t", 0)
         assert partition is not None
-        partition.refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        may_be_behind(partition)
         assert await offsets(broker) == {("t", 0): (3, -1)}
-        partition.refusal = ErrorCode.NONE
+        may_be_behind(partition, False)
         assert await offsets(broker) == {("t", 0): (3, -3)}
 
     run_story(story, tmp_path, SETTINGS)

@@ -10,6 +10,7 @@ from coordinator.loading import Entry
 from coordinator.machine import Outcome
 from protocol.errors import ErrorCode
 from protocol.records.record import NewRecord, build_batch
+from tests.harness.owned import may_be_behind
 from tests.unit.partition.rig import NOW_MS, Rig
 from tests.unit.transactions.test_loading import Environment, Machine
 
@@ -140,12 +141,12 @@ def test_nothing_is_answered_while_another_node_may_have_the_partition() -> None
         made.open([held])
         await made.wait_until_loaded()
         assert await made.ask_partition(0, _answer) == "here"
-        held.refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        may_be_behind(held)
         for asked in (made.ask_partition(0, _answer), made.wait_until_ready(0)):
             with pytest.raises(CoordinatorError) as refused:
                 await asked
             assert refused.value.error is ErrorCode.NOT_COORDINATOR
-        held.refusal = ErrorCode.NONE
+        may_be_behind(held, False)
         assert await made.ask_partition(0, _answer) == "here"
 
     Replaying.seen = []
