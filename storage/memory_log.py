@@ -7,7 +7,7 @@ included (what was not flushed is not durable), but nothing to recover.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from protocol.records.batch import BatchHeader
 from protocol.schema import Buffer
@@ -40,8 +40,12 @@ BATCHES_PER_SLICE = 1_000
 class MemoryFlush:
     """Nothing to sync: `run` returns at once."""
 
-    shares_commits: ClassVar[bool] = False
     end_offset: int
+
+    @property
+    def shares_commits(self) -> bool:
+        """See `storage.log.Log`."""
+        return False
 
     def run(self) -> None:
         """There is no disk."""

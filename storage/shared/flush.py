@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from protocol.schema import Buffer
 from storage.shared.replacement import Replacement
@@ -13,7 +12,6 @@ from storage.shared.store import LogChange
 class SharedFlush:
     """See the head of this file."""
 
-    shares_commits: ClassVar[bool] = False
     end_offset: int
     change: LogChange
     """Positions of its runs are those in `batches`."""
@@ -23,6 +21,11 @@ class SharedFlush:
     is_checkpoint: bool
     replaced_bytes: int = 0
     replacement: Replacement | None = None
+
+    @property
+    def shares_commits(self) -> bool:
+        """See `storage.log.Log`."""
+        return False
 
     def replace(self, one: Replacement) -> None:
         """Take this along."""

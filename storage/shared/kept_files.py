@@ -6,7 +6,6 @@ version u8 = 1 | crc32c u32 of all that follows | count u32 | count times: lengt
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from crc32c import crc32c
 
@@ -112,7 +111,6 @@ class KeptFiles:
 class _KeptFile:
     """See `storage.files.File`."""
 
-    shares_commits: ClassVar[bool] = False
     _contents: bytearray = field(repr=False)
 
     def append(self, parts: Sequence[Buffer]) -> None:
@@ -141,6 +139,10 @@ class _KeptFile:
         """The log's next commit does it."""
 
     commit = sync
+
+    @property
+    def shares_commits(self) -> bool:
+        return False
 
     def close(self) -> None:
         """There is no descriptor."""
