@@ -66,7 +66,8 @@ class WriteAheadLog:
         """The first sequence of each half."""
         self._full: int | None = None
         """The half whose files are to be synced before it is written over."""
-        self._pending = FilesByFolder()
+        self._pending, self._in_commit = FilesByFolder(), FilesByFolder()
+        """Those with records that wait, and that are just being written."""
         self._of_half = FilesByFolder(), FilesByFolder()
         """Which files each half has records of."""
 
@@ -126,29 +127,33 @@ class WriteAheadLog:
     def commit(self, ticket: int) -> None:
         """All that was added up to this ticket is on the disk when this returns. Raises `OSError`."""
         with self._writing:
-            if self._failed is not None:
-                raise OSError(self._failed.errno, f"an earlier commit failed: {self._failed.strerror}", AHEAD_FILE)
-            if ticket > self._committed:
-                try:
-                    self._commit()
-                except OSError as error:
-                    self._failed = error
-                    raise
+            self._commit_up_to(ticket)
+
+    def _commit_up_to(self, ticket: int) -> None:
+        if self._failed is not None:
+            raise OSError(self._failed.errno, f"an earlier commit failed: {self._failed.strerror}", AHEAD_FILE)
+        if ticket > self._committed:
+            try:
+                self._commit()
+            except OSError as error:
+                self._failed = error
+                raise
 
     def _commit(self) -> None:
         with self.lock:
             records, self._records = self._records, bytearray()
             settled, self._settled = self._settled, bytearray()
             pending, self._pending = self._pending, FilesByFolder()
-            added = self._added
+            added, self._in_commit = self._added, pending
         if len(records) > self._most_bytes:
             for _, file in pending.all():
                 file.sync()
             records, pending = settled, FilesByFolder()
         if records:
             self._write(records)
-            with self.lock:
-                self._of_half[self._half].add_all(pending)
+        with self.lock:
+            self._of_half[self._half].add_all(pending)
+            self._in_commit = FilesByFolder()
         self._committed = added
 
     def _write(self, records: bytearray) -> None:
@@ -156,8 +161,9 @@ class WriteAheadLog:
         need = blocks_of(len(records))
         if self._position + need > self._half_bytes:
             self.checkpoint()  # the other half is free then; mostly it is
-            self._full, self._half, self._position = self._half, 1 - self._half, 0
-            self._begins[self._half] = self._sequence
+            self._begins[1 - self._half] = self._sequence
+            self._half, self._position = 1 - self._half, 0
+            self._full = 1 - self._half  # the last, for it has another thread look at the rest
         at = HALVES_AT + self._half * self._half_bytes + self._position
         self._file.write(at, sealed(self._sequence, records))
         self._position += need
@@ -193,25 +199,30 @@ class WriteAheadLog:
     def settle(self, path: str) -> None:
         """A file, or all in a folder, is about to be cut, renamed or deleted: nobody appends to it meanwhile. It is
         synced, and a replay knows nothing of it any more, when this returns. Raises `OSError`."""
-        if not self.is_ready:
-            return
-        held = (self._pending, *self._of_half)
+        if not self._known(path):
+            return  # mostly so, and nobody is waited for
+        with self._writing:
+            found = self._known(path)
+            for file in found.values():
+                with suppress(FileNotFoundError):
+                    file.sync()
+            with self.lock:
+                for known in found:
+                    for files in (self._pending, *self._of_half):
+                        files.drop(known)
+                    for into in (self._records, self._settled):
+                        put_record(into, SETTLED, known.encode(), 0, (), 0)
+                self._added += 1
+            self._commit_up_to(self._added)
+
+    def _known(self, path: str) -> dict[str, File]:
+        """The files of this path, or in this folder, that it has records of."""
         with self.lock:
-            found = {known: file for files in held for known, file in files.of(path)}
-        if not found:
-            return
-        for file in found.values():
-            with suppress(FileNotFoundError):
-                file.sync()
-        with self.lock:
-            for known in found:
-                for files in (self._pending, *self._of_half):
-                    files.drop(known)
-                for into in (self._records, self._settled):
-                    put_record(into, SETTLED, known.encode(), 0, (), 0)
-            self._added += 1
-            ticket = self._added
-        self.commit(ticket)
+            return {
+                known: file
+                for files in (self._pending, self._in_commit, *self._of_half)
+                for known, file in files.of(path)
+            }
 
     def close(self) -> None:
         """An orderly end: every file has what belongs into it, and this log is gone. Raises `OSError`."""

@@ -4,6 +4,7 @@ import errno
 from collections.abc import Mapping
 from contextlib import suppress
 from random import Random
+from threading import Thread
 
 import pytest
 
@@ -156,6 +157,29 @@ def test_what_was_given_up_does_not_come_back(how: str) -> None:
         made.append([b"new"])
         made.commit()
     rig.after_power_cuts(lambda found: check_exactly(found, {FILE: b"new"}))
+
+
+def test_a_file_that_is_renamed_while_it_is_committed_is_not_replayed() -> None:
+    rig = Rig()
+    file = rig.open("0")
+    file.append([b"o"])
+    file.append([b"ld"])
+    renaming = Thread(target=rig.files.rename, args=(FILE, FILE + ".deleted"))
+
+    def rename_meanwhile(operation: str, path: str) -> None:
+        if (operation, path) == ("write_at", AHEAD_FILE):
+            rig.disk.fault = None
+            renaming.start()
+            renaming.join(0.2)  # it waits, so that this ends without it
+
+    rig.disk.fault = rename_meanwhile
+    file.commit()
+    renaming.join()
+    made = rig.open("0")
+    rig.disk.sync_folder("a-0")
+    made.append([b"n"])
+    made.commit()
+    rig.after_power_cuts(lambda found: check_exactly(found, {FILE: b"n"}))
 
 
 def test_that_a_file_was_cut_is_on_the_disk_before_it_is() -> None:
