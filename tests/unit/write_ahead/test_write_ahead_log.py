@@ -1,4 +1,4 @@
-"""A write-ahead log: what was committed survives a power cut at any moment, with one sync for all files (I46)."""
+"""A write-ahead log: what was committed survives a power cut at any moment, with one sync for all files."""
 
 import errno
 from collections.abc import Mapping
