@@ -48,3 +48,12 @@ def contents(disk: SimulatedFiles) -> dict[str, bytes]:
             file = disk.open(f"{folder}/{name}")
             found[f"{folder}/{name}"] = file.read(0, file.size())
     return found
+
+
+def check_all(found: Mapping[str, bytes], committed: Mapping[str, bytes]) -> None:
+    for path, data in committed.items():
+        assert found[path].startswith(data), path
+
+
+def check_exactly(found: Mapping[str, bytes], expected: Mapping[str, bytes]) -> None:
+    assert {path: found[path] for path in expected} == expected

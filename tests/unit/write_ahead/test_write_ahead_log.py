@@ -4,7 +4,6 @@ import errno
 from collections.abc import Mapping
 from contextlib import suppress
 from random import Random
-from threading import Thread
 
 import pytest
 
@@ -14,7 +13,7 @@ from storage.write_ahead.commits import BLOCK, HALVES_AT
 from storage.write_ahead.files import LARGE_BYTES
 from storage.write_ahead.replay import AHEAD_FILE, replay
 from tests.harness.loop import ProcessDied
-from tests.unit.write_ahead.rig import Rig, contents
+from tests.unit.write_ahead.rig import Rig, check_all, contents
 
 FILE, OTHER = "a-0/0.log", "a-0/1.log"
 
@@ -29,11 +28,6 @@ def test_one_sync_makes_appends_to_many_files_durable() -> None:
         file.commit()
     assert rig.disk.syncs == [AHEAD_FILE]
     rig.after_power_cuts(lambda found: check_all(found, {f"a-0/{n}.log": f"record {n}".encode() for n in range(5)}))
-
-
-def check_all(found: Mapping[str, bytes], committed: Mapping[str, bytes]) -> None:
-    for path, data in committed.items():
-        assert found[path].startswith(data), path
 
 
 def test_what_was_not_committed_may_be_lost_and_is_never_mixed_up() -> None:
@@ -127,77 +121,6 @@ def test_more_than_a_quarter_of_a_half_is_synced_where_it_is() -> None:
     rig.after_power_cuts(lambda found: check_all(found, {f"a-0/{n}.log": b"x" * 2000 for n in range(4)}))
 
 
-@pytest.mark.parametrize("how", ["truncate", "rename", "delete", "rename folder", "delete folder", "rename onto"])
-def test_what_was_given_up_does_not_come_back(how: str) -> None:
-    rig = Rig()
-    file = rig.open("0")
-    for piece in (b"old", b" and longer"):
-        file.append([piece])
-        file.commit()
-    match how:
-        case "truncate":
-            file.truncate(0)
-        case "rename":
-            rig.files.rename(FILE, FILE + ".deleted")
-        case "delete":
-            rig.files.delete(FILE)
-        case "rename folder":
-            rig.files.rename("a-0", "a-0.1-delete")
-            rig.disk.make_folder("a-0")
-        case "delete folder":
-            rig.files.delete_folder("a-0")
-            rig.disk.make_folder("a-0")
-        case "rename onto":
-            rig.disk.write_whole(FILE + ".swap", b"new")
-            rig.files.rename(FILE + ".swap", FILE)
-    rig.disk.sync_folder("")
-    rig.disk.sync_folder("a-0")
-    if how != "rename onto":
-        made = file if how == "truncate" else rig.open("0")
-        made.append([b"new"])
-        made.commit()
-    rig.after_power_cuts(lambda found: check_exactly(found, {FILE: b"new"}))
-
-
-def test_a_file_that_is_renamed_while_it_is_committed_is_not_replayed() -> None:
-    rig = Rig()
-    file = rig.open("0")
-    file.append([b"o"])
-    file.append([b"ld"])
-    renaming = Thread(target=rig.files.rename, args=(FILE, FILE + ".deleted"))
-
-    def rename_meanwhile(operation: str, path: str) -> None:
-        if (operation, path) == ("write_at", AHEAD_FILE):
-            rig.disk.fault = None
-            renaming.start()
-            renaming.join(0.2)  # it waits, so that this ends without it
-
-    rig.disk.fault = rename_meanwhile
-    file.commit()
-    renaming.join()
-    made = rig.open("0")
-    rig.disk.sync_folder("a-0")
-    made.append([b"n"])
-    made.commit()
-    rig.after_power_cuts(lambda found: check_exactly(found, {FILE: b"n"}))
-
-
-def test_that_a_file_was_cut_is_on_the_disk_before_it_is() -> None:
-    """The cut may survive a power cut that takes every later commit."""
-    rig = Rig()
-    file = rig.open("0")
-    file.append([b"kept, "])
-    file.append([b"cut"])
-    file.commit()
-    file.truncate(6)
-    rig.disk.open(FILE).sync()
-    rig.after_power_cuts(lambda found: check_exactly(found, {FILE: b"kept, "}))
-
-
-def check_exactly(found: Mapping[str, bytes], expected: Mapping[str, bytes]) -> None:
-    assert {path: found[path] for path in expected} == expected
-
-
 def test_where_to_begin_is_on_the_disk_before_a_half_is_written_over() -> None:
     """The first commit over it may be torn, and takes away one that was needed until then."""
     rig = Rig(half_blocks=4)
@@ -231,19 +154,6 @@ def append_torn(rig: Rig, file: File) -> None:
     with pytest.raises(ProcessDied):
         file.commit()
     rig.disk.watcher = None
-
-
-def test_what_stays_when_a_file_is_cut_survives() -> None:
-    rig = Rig()
-    file = rig.open("0")
-    file.append([b"kept, "])
-    file.append([b"cut"])
-    file.commit()
-    file.truncate(6)
-    rig.after_power_cuts(lambda found: check_all(found, {FILE: b"kept, "}))
-    file.append([b"new"])
-    file.commit()
-    rig.after_power_cuts(lambda found: check_exactly(found, {FILE: b"kept, new"}))
 
 
 def test_a_file_whose_name_was_never_on_the_disk_is_passed_over() -> None:
