@@ -26,6 +26,7 @@ from protocol.messages.topics import CreatableTopic, CreateTopicsRequest, Delete
 from protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
+    DescribeTransactionsRequest,
     EndTxnRequest,
 )
 from protocol.records.record import NewRecord, build_batch
@@ -40,6 +41,7 @@ TIMES, AT_ONCE = 400, 200
 AT_A_TIME = 5_000
 """Partitions: one request makes fewer than ten thousand, as with Kafka."""
 LARGE = 1_000_000
+QUIET_LOOKS = 5
 ALL = {"tallystick.producer.ids.max": "2000000", "max.connections": "20000"}
 Work = Callable[[], Awaitable[object]]
 
@@ -79,6 +81,23 @@ class Scene:
     async def connect(self) -> Connection:
         self.connections.append(await Connection.connect("127.0.0.1", self.broker.port))
         return self.connections[-1]
+
+    async def completed(self, transactional_id: str) -> None:
+        """Until the transaction before is: to be refused meanwhile costs as much as to be let in."""
+        request, states = DescribeTransactionsRequest(transactional_ids=[transactional_id]), ("Empty", "Complete")
+        while True:
+            answer = await self.topic.connection.ask(request, 0)
+            if answer.transaction_states[0].transaction_state.startswith(states):
+                return
+            await asyncio.sleep(0.02)
+
+    async def rest(self) -> None:
+        """Until what making it so many has left behind is done (a snapshot of the producers, checkpoints)."""
+        quiet = 0
+        while quiet < QUIET_LOOKS:
+            before = self.broker.cpu_ns()
+            await asyncio.sleep(0.2)
+            quiet = quiet + 1 if self.broker.cpu_ns() - before < 4_000_000 else 0
 
     async def end(self) -> None:
         for connection in (*self.connections, self.topic.connection):
@@ -234,8 +253,9 @@ def of_transactions(scene: Scene, count: int) -> dict[str, Work]:
             writer.id = f"tx-{count}"
             await writer.begin()
         topics = [AddPartitionsToTxnTopic(name=f"in-transactions-{count}", partitions=list(range(count)))]
-        error = 51
-        while error in (51, 14):  # the one before is not complete; logs are being opened
+        await scene.completed(writer.id)
+        error = 14
+        while error == 14:  # logs are being opened
             request = AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=writer.id,
                 v3_and_below_producer_id=writer.producer_id,
@@ -280,6 +300,7 @@ async def _measure(broker: Broker, one: Much, many: int, note: Note) -> None:
     taken: dict[str, list[float]] = {}
     for count in (one.few, many):
         await one.grow(scene, count)
+        await scene.rest()
         for name, work in one.works(scene, count).items():
             times = max(5, TIMES // count) if one.each else TIMES
             cost = await scene.cost(work, times)
