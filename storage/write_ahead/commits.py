@@ -1,7 +1,8 @@
 """How a write-ahead log lies in its file.
 
 file: two copies of where to begin, a block each | two halves, which are written in turn
-where to begin: magic 8 bytes | crc32c u32 of what follows | 0 u32 | sequence of the first commit that is needed u64
+where to begin: magic 8 bytes | crc32c u32 of what follows | 8 u32 | sequence of the first commit that is needed u64 |
+    bytes of the file u64
 commit: magic 8 bytes | crc32c u32 of what follows, records included | bytes of the records u32 | sequence u64 | records
 record: kind u8 | length of the path u16 | position u64 | length of the data u32 | path | data
 
@@ -26,6 +27,7 @@ _COMMIT, _BEGIN = b"TSAHEAD\x01", b"TSBEGIN\x01"
 _HEAD = struct.Struct(">8sIIQ")
 _CHECKED_FROM = 12
 _RECORD = struct.Struct(">BHQI")
+_FILE_BYTES = struct.Struct(">Q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,9 @@ def sealed(sequence: int, records: bytearray) -> bytes:
     return _sealed(_COMMIT, sequence, records)
 
 
-def begin_with(sequence: int) -> bytes:
-    """A copy of where to begin."""
-    return _sealed(_BEGIN, sequence, b"")
+def begin_with(sequence: int, file_bytes: int) -> bytes:
+    """A copy of where to begin, in a file that is so long."""
+    return _sealed(_BEGIN, sequence, _FILE_BYTES.pack(file_bytes))
 
 
 def _sealed(magic: bytes, sequence: int, records: Buffer) -> bytes:
@@ -81,6 +83,13 @@ def first_needed(contents: Buffer) -> int | None:
     view = memoryview(contents)
     found = [commit for at in (0, BLOCK) if (commit := _read(view, at, _BEGIN)) is not None]
     return max((one.sequence for one in found), default=None)
+
+
+def bytes_of_file(contents: Buffer) -> int | None:
+    """How long the file was made; None where nothing says so."""
+    view = memoryview(contents)
+    found = next((one for at in (0, BLOCK) if (one := _read(view, at, _BEGIN)) is not None), None)
+    return None if found is None else int(_FILE_BYTES.unpack(found.records)[0])
 
 
 def commits(contents: Buffer) -> Iterator[Commit]:

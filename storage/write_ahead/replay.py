@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from storage.checkpoints import UnreadableDataFolder
 from storage.files import Files
-from storage.write_ahead.commits import APPENDED, Commit, commits, first_needed, records
+from storage.write_ahead.commits import APPENDED, Commit, bytes_of_file, commits, first_needed, records
 
 AHEAD_FILE = "tallystick.ahead"
 DAMAGED_LOG = (
@@ -57,6 +57,8 @@ def _needed(contents: bytes) -> list[Commit]:
         if any(True for _ in commits(contents)):
             raise UnreadableDataFolder(DAMAGED_LOG.format(what="where it begins cannot be read"))
         return []  # It was about to be made.
+    if (size := bytes_of_file(contents)) != len(contents):
+        raise UnreadableDataFolder(DAMAGED_LOG.format(what=f"it has {len(contents)} bytes, and had {size}"))
     found = sorted((one for one in commits(contents) if one.sequence >= first), key=lambda one: one.sequence)
     for expected, one in enumerate(found, first):
         if one.sequence != expected:

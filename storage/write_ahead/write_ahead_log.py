@@ -49,6 +49,7 @@ class WriteAheadLog:
         self.is_ready = False
         self._files = files
         self._half_bytes = max(0, size_bytes - HALVES_AT) // 2 // BLOCK * BLOCK
+        self._size_bytes = HALVES_AT + 2 * self._half_bytes
         self._most_bytes = self._half_bytes // 4
         """Of records in a commit; if there are more, the files are synced."""
         self._is_off = self._half_bytes < LEAST_BLOCKS * BLOCK
@@ -99,7 +100,7 @@ class WriteAheadLog:
     def prepare(self) -> None:
         """Make the file. Where that cannot be, there will be none."""
         self._is_off = True
-        size = HALVES_AT + 2 * self._half_bytes
+        size = self._size_bytes
         files = self._files.beside()
         try:
             if files.space().usable_bytes >= size * SHARE_OF_THE_DISK:
@@ -121,7 +122,7 @@ class WriteAheadLog:
         file.close()
         made = files.open_in_place(AHEAD_FILE)
         for copy in (0, 1):
-            made.write(copy * BLOCK, begin_with(1))
+            made.write(copy * BLOCK, begin_with(1, size))
         return made
 
     def commit(self, ticket: int) -> None:
@@ -180,7 +181,7 @@ class WriteAheadLog:
                 files = half.all()
             for path, file in files:
                 self._sync(half, path, file)
-            self._file.write(self._copy * BLOCK, begin_with(self._begins[1 - self._full]))
+            self._file.write(self._copy * BLOCK, begin_with(self._begins[1 - self._full], self._size_bytes))
             self._copy = 1 - self._copy
             with self.lock:
                 half.clear()

@@ -265,6 +265,20 @@ def test_a_replay_writes_what_the_page_cache_has_already() -> None:
     check_all(contents(killed.crash(Random(1))), {FILE: b"data"})
 
 
+@pytest.mark.parametrize("left", [HALVES_AT + 2 * BLOCK, HALVES_AT + BLOCK + 30, HALVES_AT])
+def test_a_log_that_was_cut_is_damaged(left: int) -> None:
+    """Else its last commits would pass for ones that were torn."""
+    rig = Rig()
+    file = rig.open("0")
+    for _ in range(3):
+        file.append([b"data"])
+        file.commit()
+    disk = rig.disk.kill()
+    del disk.inode(AHEAD_FILE).content[left:]
+    with pytest.raises(UnreadableDataFolder, match=f"it has {left} bytes"):
+        replay(disk)
+
+
 @pytest.mark.parametrize("which", ["a commit in the middle", "both copies of where to begin"])
 def test_damage_is_said_and_nothing_is_changed(which: str) -> None:
     rig = Rig()
