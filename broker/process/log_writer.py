@@ -128,7 +128,7 @@ class LogWriter(logging.Handler):
         self._changed = threading.Condition()
         self._lines: deque[bytes] = deque()
         self._writing = False
-        self._ending = False
+        self._ending = self._over = False
         self._thread: threading.Thread | None = None
         self.queued_bytes = 0
         self.dropped = 0
@@ -149,7 +149,8 @@ class LogWriter(logging.Handler):
             self._put(sentence)
 
     def finish(self, timeout_s: float) -> None:
-        """Write what was counted and what is queued, for at most so long."""
+        """Write what was counted and what is queued, for at most so long. No thread is begun afterwards: while the
+        interpreter ends, one never runs, and who begins it waits for that. Objects that go then may still log."""
         with self._changed:
             self._count(float("inf"))
             self._ending = True
@@ -158,6 +159,7 @@ class LogWriter(logging.Handler):
                 self._begin()
         if self._thread is not None:
             self._thread.join(timeout_s)
+        self._over = True
 
     # ------------------------------------------------------------------ with `_changed` held
 
@@ -174,7 +176,7 @@ class LogWriter(logging.Handler):
 
     def _begin(self) -> None:
         """There is something for the thread: lines, or a count to be written later."""
-        if self._thread is None and not self._make_thread():
+        if self._thread is None and (self._over or not self._make_thread()):
             self._write_what_fits()
         self._changed.notify_all()
 

@@ -185,6 +185,20 @@ def test_where_no_thread_can_be_made_nobody_fails_of_a_line(rig: Rig, monkeypatc
     ]
 
 
+def test_no_thread_is_begun_after_the_end(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the interpreter ends a thread never runs, and who begins it waits for that: so a broker whose disk had
+    failed stayed, when what was left of its requests was thrown away."""
+    begun: list[threading.Thread] = []
+    rig.writer.finish(30)
+    monkeypatch.setattr(threading.Thread, "start", begun.append)
+    for _ in range(2):  # the second is counted, which is work for a thread
+        rig.log.error("thrown away")
+    rig.pipe.emptied.clear()
+    rig.log.error("nobody reads", text="x" * 3 * select.PIPE_BUF)
+    rig.pipe.emptied.set()
+    assert begun == [] and [line.partition("test-log-writer ")[2] for line in rig.pipe.lines] == ["thrown away"]
+
+
 def test_nobody_reads_any_more(rig: Rig) -> None:
     def broken(data: bytes) -> Any:
         raise BrokenPipeError
