@@ -104,7 +104,7 @@ def parser() -> argparse.ArgumentParser:
     add("--store", metavar="URL", help="a database to keep everything in, instead of a folder: postgresql://…")
     add("--in-memory", action="store_true", help="keep everything in memory; nothing is left afterwards")
     add("--nodes", metavar="N", type=int, help="so many nodes in this process, in memory, for tests of clients")
-    add("--repair", metavar="LOG", action="append", help="go on without what is damaged in a log, as topic-partition")
+    add("--repair", metavar="LOG", action="append", help="go on without what is damaged: topic-partition or a file")
     add("--add-scram", metavar="USER", action="append", help="a first user: SCRAM-SHA-256=[name=NAME,password=SECRET]")
     add("--ready-file", metavar="PATH", help="written when requests are served; holds the bootstrap address")
     add("--http", metavar="HOST:PORT", help="tell health and metrics over HTTP there (port 0 picks a free one)")

@@ -33,7 +33,7 @@ def own_store(
     folder, identity = open_data_folder(files, config, boot_id=environment.boot_id(), random_bytes=random_bytes)
     if config.write_ahead_bytes and isinstance(commits, GroupCommit):
         ahead = WriteAheadLog(environment.files, config.write_ahead_bytes, commits_before=config.write_ahead_after)
-        ahead.on_failed, commits.ahead = folder.distrust, ahead
+        ahead.on_failed, ahead.mark, commits.ahead = folder.distrust, folder.mark_write_ahead, ahead
         files = around(WriteAheadFiles(environment.files, ahead))
     store = FolderStore(
         files,

@@ -17,6 +17,7 @@ Rules for trust. After a kill the page cache is believed, if the machine has not
 import json
 import threading
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from protocol.internal_topics import CLUSTER_METADATA
 from storage.checkpoints import (
@@ -35,6 +36,8 @@ from storage.checkpoints import (
 )
 from storage.files import Files
 from storage.recovery import Recovery
+from storage.segments.segment_format import DAMAGED
+from storage.write_ahead.replay import AHEAD_FILE, replay
 
 FORMAT_VERSION = 1
 KRAFT_LOG = f"{CLUSTER_METADATA}-0"
@@ -66,25 +69,11 @@ class DataFolder:
         self._version, self._recorded_boot = read_format(files)
         has_logs = any(name.rpartition("-")[2].isdigit() for name in files.list(""))
         self._foreign = has_logs and not self._recorded_boot
-        if self._version > FORMAT_VERSION:
-            raise UnreadableDataFolder(
-                f"The data folder has format {self._version}; this program knows {FORMAT_VERSION}. "
-                "Use a newer version of it."
-            )
-        if self._version == 0 and files.exists(TRUST_FILE) and files.list(KRAFT_LOG):
-            raise UnreadableDataFolder(NO_FORMAT.format(what="is missing"))
-        if self._version == 0 and files.list(KRAFT_LOG):
-            # Before anything is written, the mark of a clean shutdown included.
-            raise UnreadableDataFolder(
-                f"The data folder has a {KRAFT_LOG} of Apache Kafka's own: its topics are only known there, and this "
-                "program cannot read it. Nothing was changed; use another folder."
-            )
-        while self._version < FORMAT_VERSION:
-            if self._version in UPGRADES:
-                UPGRADES[self._version](files)
-            self._version += 1
-            # Where there is no log, all of them have been checked.
-            _write_format(files, self._version, self._recorded_boot if has_logs else boot_id)
+        self._written_boot, self._write_ahead = self._recorded_boot, needs_write_ahead(files)
+        self._bring_up(has_logs=has_logs)
+        self._marking = threading.Lock()
+        self.replayed = self._replay()
+        """How many files the write-ahead log had something for."""
         trust = read_text(files, TRUST_FILE)
         self.distrusted = trust not in (None, TRUSTED)
         if trust not in (TRUSTED, DISTRUSTED):
@@ -101,6 +90,52 @@ class DataFolder:
         self._may_end_cleanly = self.clean and not self.distrusted
         self._written = dict(self._recovery_points), dict(self._start_offsets)
         self._writing = threading.Lock()
+
+    def _bring_up(self, *, has_logs: bool) -> None:
+        """Refuse what is not ours, or a later version's; bring up what is older."""
+        if self._version > FORMAT_VERSION:
+            raise UnreadableDataFolder(
+                f"The data folder has format {self._version}; this program knows {FORMAT_VERSION}. "
+                "Use a newer version of it."
+            )
+        if self._version == 0 and self._files.exists(TRUST_FILE) and self._files.list(KRAFT_LOG):
+            raise UnreadableDataFolder(NO_FORMAT.format(what="is missing"))
+        if self._version == 0 and self._files.list(KRAFT_LOG):
+            # Before anything is written, the mark of a clean shutdown included.
+            raise UnreadableDataFolder(
+                f"The data folder has a {KRAFT_LOG} of Apache Kafka's own: its topics are only known there, and this "
+                "program cannot read it. Nothing was changed; use another folder."
+            )
+        while self._version < FORMAT_VERSION:
+            if self._version in UPGRADES:
+                UPGRADES[self._version](self._files)
+            self._version += 1
+            # Where there is no log, all of them have been checked.
+            self._written_boot = self._recorded_boot if has_logs else self._boot_id
+            self._write_format()
+
+    def _write_format(self) -> None:
+        text = format_text(self._version, self._written_boot, write_ahead=self._write_ahead)
+        self._files.write_whole(FORMAT_FILE, text)
+
+    def mark_write_ahead(self, there_is_one: bool) -> None:
+        """Whether the next start has to find a write-ahead log. Durable when it returns; from any thread."""
+        with self._marking:
+            self._write_ahead = there_is_one
+            self._write_format()
+
+    def _replay(self) -> int:
+        """An operator may go on without what only the write-ahead log had, where that is damaged."""
+        try:
+            return replay(self._files, expected=self._write_ahead, settled=lambda: self.mark_write_ahead(False))
+        except UnreadableDataFolder:
+            if AHEAD_FILE not in self._to_repair:
+                raise
+        if self._files.exists(AHEAD_FILE):
+            self._files.rename(AHEAD_FILE, AHEAD_FILE + DAMAGED)
+            self._files.sync_folder("")
+        self.mark_write_ahead(False)
+        return 0
 
     def recovery_of(self, topic: str, partition: int) -> Recovery:
         """What a log may believe when it is opened. A partition made later gets the same answer: nothing to believe."""
@@ -135,9 +170,11 @@ class DataFolder:
             if self.distrusted:
                 self._trust_file.write_at(0, TRUSTED.encode())
                 self.distrusted = False
-        if self._recorded_boot != self._boot_id:
-            _write_format(self._files, self._version, self._boot_id)
-            self._recorded_boot = self._boot_id
+        with self._marking:
+            if self._recorded_boot != self._boot_id:
+                self._written_boot = self._boot_id
+                self._write_format()
+                self._recorded_boot = self._boot_id
 
     def distrust(self) -> bool:
         """A write or sync has failed: the next start is not to believe the page cache. False where even that failed.
@@ -185,20 +222,34 @@ class DataFolder:
 def read_format(files: Files) -> tuple[int, str]:
     """The version of everything in the folder, and the boot all of it was last read in; 0 where nothing says. Raises
     `UnreadableDataFolder`."""
-    text = read_text(files, FORMAT_FILE)
-    if text is None:
-        return 0, ""
+    said = _said(files)
     try:
-        found = json.loads(text)
-        return int(found["version"]), str(found["boot_id"])
+        return (int(said["version"]), str(said["boot_id"])) if said else (0, "")
     except (ValueError, KeyError, TypeError) as damaged:
         raise UnreadableDataFolder(NO_FORMAT.format(what="is damaged")) from damaged
 
 
-def _write_format(files: Files, version: int, boot_id: str) -> None:
-    files.write_whole(FORMAT_FILE, format_text(version, boot_id))
+def _said(files: Files) -> dict[str, Any]:
+    """Nothing where there is no such file. Raises `UnreadableDataFolder`."""
+    text = read_text(files, FORMAT_FILE)
+    if text is None:
+        return {}
+    try:
+        found = json.loads(text)
+    except ValueError as damaged:
+        raise UnreadableDataFolder(NO_FORMAT.format(what="is damaged")) from damaged
+    if not isinstance(found, dict) or not found:
+        raise UnreadableDataFolder(NO_FORMAT.format(what="is damaged"))
+    return found
 
 
-def format_text(version: int, boot_id: str) -> bytes:
-    """What `tallystick.format` says of the version of a folder, and of the boot in which all of it was read."""
-    return (json.dumps({"version": version, "boot_id": boot_id}) + "\n").encode()
+def needs_write_ahead(files: Files) -> bool:
+    """Whether there has to be a write-ahead log. Raises `UnreadableDataFolder`."""
+    return bool(_said(files).get("write_ahead", False))
+
+
+def format_text(version: int, boot_id: str, *, write_ahead: bool = False) -> bytes:
+    """What `tallystick.format` says of the version of a folder, of the boot in which all of it was read, and whether
+    there has to be a write-ahead log."""
+    said: dict[str, object] = {"version": version, "boot_id": boot_id}
+    return (json.dumps(said | ({"write_ahead": True} if write_ahead else {})) + "\n").encode()

@@ -100,6 +100,9 @@ class Files(Protocol):
     def make_folder(self, path: str) -> None:
         """With its parents; no error where it is there already."""
 
+    def leaving(self, paths: Sequence[str]) -> None:
+        """Files or folders are about to be renamed or deleted: what that needs is done for all of them at once."""
+
     def rename(self, source: str, target: str) -> None:
         """Atomic; replaces the target."""
 
@@ -139,3 +142,49 @@ class FilesBeside(Files, Protocol):
 
     def close(self) -> None:
         """Without `hand_over`: close what the work has left open."""
+
+
+class FilesAround:
+    """Files that are others' but for what a kind of them does itself."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        return self._files.open(path, create=create)
+
+    def open_in_place(self, path: str) -> InPlaceFile:
+        return self._files.open_in_place(path)
+
+    def exists(self, path: str) -> bool:
+        return self._files.exists(path)
+
+    def list(self, folder: str) -> list[str]:
+        return self._files.list(folder)
+
+    def make_folder(self, path: str) -> None:
+        self._files.make_folder(path)
+
+    def leaving(self, paths: Sequence[str]) -> None:
+        self._files.leaving(paths)
+
+    def rename(self, source: str, target: str) -> None:
+        self._files.rename(source, target)
+
+    def delete(self, path: str) -> None:
+        self._files.delete(path)
+
+    def delete_folder(self, path: str) -> None:
+        self._files.delete_folder(path)
+
+    def longest_name(self) -> int:
+        return self._files.longest_name()
+
+    def space(self) -> Space:
+        return self._files.space()
+
+    def sync_folder(self, path: str) -> None:
+        self._files.sync_folder(path)
+
+    def write_whole(self, path: str, *parts: Buffer) -> None:
+        self._files.write_whole(path, *parts)

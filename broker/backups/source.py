@@ -21,9 +21,10 @@ from storage.checkpoints import (
     UnreadableDataFolder,
     read_meta_properties,
 )
-from storage.data_folder import FORMAT_VERSION, format_text, read_format
+from storage.data_folder import FORMAT_VERSION, format_text, needs_write_ahead, read_format
 from storage.moment import SEGMENT_FILES, number_of
 from storage.segments.segment_format import LOG, base_offset_of
+from storage.write_ahead.replay import AHEAD_FILE
 
 BESIDE_LOGS = (META_PROPERTIES, RECOVERY_POINTS, LOG_START_OFFSETS)
 
@@ -85,11 +86,14 @@ def of_stopped(root: str) -> Source:
     files = [SourceFile(name, f"{root}/{name}", None, False, False) for name in _listed(root) if name in BESIDE_LOGS]
     try:
         version = read_format(UntouchedFiles(root))[0]
+        write_ahead = needs_write_ahead(UntouchedFiles(root))
     except UnreadableDataFolder as problem:
         raise Refused(str(problem)) from None
     if version != FORMAT_VERSION:
         what = f"has format {version}" if version else "has no format of this program"
         raise Refused(f"{root} {what}; this program backs up folders of format {FORMAT_VERSION}")
+    if os.path.exists(f"{root}/{AHEAD_FILE}"):  # of a broker that was killed: it may have what no segment has
+        files.append(SourceFile(AHEAD_FILE, f"{root}/{AHEAD_FILE}", None, False, False))
     for folder in _listed(root):
         names = _listed(f"{root}/{folder}") if PARTITION_FOLDER.match(folder) else []
         if not any(name == PARTITION_METADATA or name.endswith(LOG) for name in names):
@@ -99,7 +103,8 @@ def of_stopped(root: str) -> Source:
             final = (number := number_of(name)) is not None and number < active and name[20:] in SEGMENT_FILES
             # Nobody knows here what is compacted: what may have been is read again.
             files.append(SourceFile(f"{folder}/{name}", f"{root}/{folder}/{name}", None, final, True))
-    return Source(whose, False, None, "", files, {FORMAT_FILE: format_text(FORMAT_VERSION, ANOTHER_BOOT)})
+    made = {FORMAT_FILE: format_text(FORMAT_VERSION, ANOTHER_BOOT, write_ahead=write_ahead)}
+    return Source(whose, False, None, "", files, made)
 
 
 def _whose(root: str) -> Whose:

@@ -17,7 +17,6 @@ from storage.checkpoints import (
 )
 from storage.data_folder import DataFolder
 from storage.files import Files
-from storage.write_ahead.replay import replay
 
 _log = EventLog("node")
 
@@ -70,10 +69,11 @@ def open_data_folder(
     """The data folder, and whose it is. Raises `UnreadableDataFolder`."""
     try:
         identity = identify(files, node_id=config.node_id, cluster_id=config.cluster_id, random_bytes=random_bytes)
-        if (count := replay(files)) > 0:
-            _log.info("the write-ahead log was put where it belongs", files=count)
         to_repair = config.get_list("tallystick.repair")
-        return DataFolder(files, boot_id=boot_id, page_cache=config.page_cache, to_repair=to_repair), identity
+        folder = DataFolder(files, boot_id=boot_id, page_cache=config.page_cache, to_repair=to_repair)
+        if folder.replayed:
+            _log.info("the write-ahead log was put where it belongs", files=folder.replayed)
+        return folder, identity
     except OSError as error:
         what = error if error.filename or not error.strerror else error.strerror
         raise UnreadableDataFolder(UNOPENED.format(error=what)) from error

@@ -106,9 +106,9 @@ class GroupCommit:
     async def end(self) -> None:
         """An orderly end, when every log is closed. Raises `OSError`."""
         if self._beside is not None:
-            await asyncio.wait([self._beside])
+            await self._beside
         if self.ahead is not None:
-            self.ahead.close()
+            await self._environment.run_blocking(self.ahead.close)
 
     def _begin(self) -> None:
         dirty, self._dirty = self._dirty, {}

@@ -9,6 +9,7 @@ No path leads out of the data folder.
 import fcntl
 import os
 import shutil
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 
@@ -93,6 +94,9 @@ class _Folder:
                 self.spares.granted(lambda: shutil.rmtree(target))
         except FileNotFoundError:
             return
+
+    def leaving(self, paths: Sequence[str]) -> None:
+        """They need nothing."""
 
     def longest_name(self) -> int:
         whole = os.pathconf(self.root, "PC_PATH_MAX") - len(os.fsencode(self.root)) - len("/") - LONGEST_INSIDE

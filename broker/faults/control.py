@@ -23,8 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.api.catalogue import CATALOGUE
 from broker.config.sources import ConfigError
@@ -184,7 +183,12 @@ class Faults:
         """What makes partitions with fault points."""
         from broker.faults.partitions import FaultyPartition
 
-        return partial(FaultyPartition, self)
+        def made(**known: Any) -> "Partition":
+            partition = FaultyPartition(**known)
+            partition.faults = self
+            return partition
+
+        return made
 
     def around_files(self, files: "Files") -> "Files":
         """The disk, with fault points."""

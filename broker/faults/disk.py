@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from protocol.schema import Buffer
 from storage.checkpoints import CLEAN_SHUTDOWN, LOG_START_OFFSETS, RECOVERY_POINTS
 from storage.epochs import EPOCHS_FILE
-from storage.files import File, Files, FilesBeside, InPlaceFile, Space
+from storage.files import File, Files, FilesAround, FilesBeside
 
 if TYPE_CHECKING:
     from broker.faults.control import Faults
@@ -87,12 +87,12 @@ class FaultyFile:
         self._file.close()
 
 
-class FaultyFiles:
+class FaultyFiles(FilesAround):
     """See the head of this file, and `storage.files.Files`."""
 
     def __init__(self, faults: "Faults", files: Files) -> None:
+        super().__init__(files)
         self._faults = faults
-        self._files = files
 
     def open(self, path: str, *, create: bool = False) -> File:
         if not (create and NEW_SEGMENT.fullmatch(path) and not self._files.exists(path)):
@@ -120,33 +120,6 @@ class FaultyFiles:
         self._files.write_whole(path, *parts)
         self._faults.reach(f"{family}.after-{verb}")
 
-    def open_in_place(self, path: str) -> InPlaceFile:
-        return self._files.open_in_place(path)
-
-    def exists(self, path: str) -> bool:
-        return self._files.exists(path)
-
-    def list(self, folder: str) -> list[str]:
-        return self._files.list(folder)
-
-    def make_folder(self, path: str) -> None:
-        self._files.make_folder(path)
-
-    def delete(self, path: str) -> None:
-        self._files.delete(path)
-
-    def delete_folder(self, path: str) -> None:
-        self._files.delete_folder(path)
-
-    def longest_name(self) -> int:
-        return self._files.longest_name()
-
-    def space(self) -> Space:
-        return self._files.space()
-
-    def sync_folder(self, path: str) -> None:
-        self._files.sync_folder(path)
-
     def beside(self) -> "FaultyFilesBeside":
         return FaultyFilesBeside(self._faults, self._files.beside())
 
@@ -156,16 +129,9 @@ class FaultyFilesBeside(FaultyFiles):
 
     def __init__(self, faults: "Faults", files: FilesBeside) -> None:
         super().__init__(faults, files)
-        self._beside = files
-
-    def hand_over(self) -> None:
-        self._beside.hand_over()
-
-    def give_up(self) -> None:
-        self._beside.give_up()
-
-    def close(self) -> None:
-        self._beside.close()
+        self.hand_over: Callable[[], None] = files.hand_over
+        self.give_up: Callable[[], None] = files.give_up
+        self.close: Callable[[], None] = files.close
 
 
 def _renaming(source: str, target: str) -> Named | None:

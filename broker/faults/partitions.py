@@ -4,13 +4,10 @@ What kind of record it is, is read from the batch itself, so that coordinators n
 """
 
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.config.topic_config import TopicConfig
 from broker.partitions.append import Appended, CheckedBatch
 from broker.partitions.measured_partition import MeasuredPartition
-from broker.partitions.partition import Partition
 from broker.partitions.verification import Guard
 from coordinator.cluster.records import ProducerIdsRecord, RegisterBrokerRecord
 from coordinator.groups.records import LegacyOffsetCommitKey, OffsetCommitKey
@@ -22,7 +19,6 @@ from protocol.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, SHARE_G
 from protocol.records.batch import BatchHeader, read_header
 from protocol.records.record import Record, records_of
 from protocol.schema import Buffer, schema_of
-from storage.log import Log
 
 if TYPE_CHECKING:
     from broker.faults.control import Faults
@@ -38,38 +34,14 @@ STATES = {
 
 
 class FaultyPartition(MeasuredPartition):
-    """See the head of this file. It counts, whether the broker is watched or not."""
+    """See the head of this file. It counts, whether the broker is watched or not. Who makes one gives it `faults`."""
 
-    def __init__(
-        self,
-        faults: "Faults",
-        *,
-        topic: str,
-        topic_id: bytes,
-        index: int,
-        log: Log,
-        leader_epoch: int,
-        config: TopicConfig,
-        now_ms: Callable[[], int],
-        producer_expiration_ms: Callable[[], int],
-        on_written: Callable[[Partition], None],
-        durable_appends: bool,
-    ) -> None:
-        self._faults = faults
+    faults: "Faults"
+
+    def _opened(self) -> None:
+        super()._opened()
         self._uncommitted: deque[tuple[int, str]] = deque()
         """(end offset, family) of what is appended and not committed."""
-        super().__init__(
-            topic=topic,
-            topic_id=topic_id,
-            index=index,
-            log=log,
-            leader_epoch=leader_epoch,
-            config=config,
-            now_ms=now_ms,
-            producer_expiration_ms=producer_expiration_ms,
-            on_written=on_written,
-            durable_appends=durable_appends,
-        )
 
     def append(
         self,
@@ -83,7 +55,7 @@ class FaultyPartition(MeasuredPartition):
         header: BatchHeader | None = None,
         opened: CheckedBatch | None = None,
     ) -> Appended:
-        self._faults.refuse("produce.before-append", self.topic, self.index)
+        self.faults.refuse("produce.before-append", self.topic, self.index)
         end_offset = self.log.end_offset
         appended = super().append(
             records,
@@ -102,13 +74,13 @@ class FaultyPartition(MeasuredPartition):
         self, batch: Buffer, *, now_ms: int, guard: Guard | None = None, verification: bool = False
     ) -> int:
         family = family_of(self.topic, batch)
-        self._faults.refuse(f"{family}.before-append", self.topic, self.index)
+        self.faults.refuse(f"{family}.before-append", self.topic, self.index)
         base_offset = super().append_records(batch, now_ms=now_ms, guard=guard, verification=verification)
         self._appended_of(family, base_offset)
         return base_offset
 
     def append_marker(self, marker: Marker, now_ms: int) -> int:
-        self._faults.refuse("marker.before", self.topic, self.index)
+        self.faults.refuse("marker.before", self.topic, self.index)
         offset = super().append_marker(marker, now_ms)
         self._appended_of("marker", offset)
         return offset
@@ -117,13 +89,13 @@ class FaultyPartition(MeasuredPartition):
         """A repeated batch appends nothing."""
         if self.log.end_offset > before:
             self._uncommitted.append((self.log.end_offset, family))
-            self._faults.reach(f"{family}.after-append", topic=self.topic, partition=self.index)
+            self.faults.reach(f"{family}.after-append", topic=self.topic, partition=self.index)
 
     def committed_moved(self) -> None:
         end_offset = self._committed_end()
         while self._uncommitted and self._uncommitted[0][0] <= end_offset:
             family = self._uncommitted.popleft()[1]
-            self._faults.reach(f"{family}.after-sync", topic=self.topic, partition=self.index)
+            self.faults.reach(f"{family}.after-sync", topic=self.topic, partition=self.index)
         super().committed_moved()
 
 

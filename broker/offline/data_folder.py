@@ -27,7 +27,7 @@ from storage.checkpoints import (
     read_partition_metadata,
     read_text,
 )
-from storage.data_folder import FORMAT_VERSION, TRUSTED, read_format
+from storage.data_folder import FORMAT_VERSION, TRUSTED, needs_write_ahead, read_format
 from storage.metadata_snapshots import SnapshotFolder, checked
 from storage.producers.producer_state import ProducerState
 from storage.segments.segment_format import LOG
@@ -100,7 +100,7 @@ class FolderCheck:
 
     def _ahead(self) -> None:
         try:
-            found = to_replay(self.files)
+            found = to_replay(self.files, expected=needs_write_ahead(self.files))
         except UnreadableDataFolder as problem:
             self.findings.damage(AHEAD_FILE, None, str(problem))
             return

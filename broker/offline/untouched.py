@@ -109,6 +109,9 @@ class UntouchedFiles:
     def make_folder(self, path: str) -> None:
         _refuse()
 
+    def leaving(self, paths: Sequence[str]) -> None:
+        _refuse()
+
     def rename(self, source: str, target: str) -> None:
         _refuse()
 

@@ -1,44 +1,14 @@
 """A partition that counts what clients wrote and read, where the broker is watched. Others pay nothing for it."""
 
-from collections.abc import Callable
-
-from broker.config.topic_config import TopicConfig
 from broker.partitions.owned_partition import OwnedPartition
-from broker.partitions.partition import Partition
 from broker.partitions.read import FetchedData
 from coordinator.machine import Marker
-from storage.log import Log
 
 
 class MeasuredPartition(OwnedPartition):
     """See the head of this file. Numbers only grow."""
 
-    def __init__(
-        self,
-        *,
-        topic: str,
-        topic_id: bytes,
-        index: int,
-        log: Log,
-        leader_epoch: int,
-        config: TopicConfig,
-        now_ms: Callable[[], int],
-        producer_expiration_ms: Callable[[], int],
-        on_written: Callable[[Partition], None],
-        durable_appends: bool,
-    ) -> None:
-        super().__init__(
-            topic=topic,
-            topic_id=topic_id,
-            index=index,
-            log=log,
-            leader_epoch=leader_epoch,
-            config=config,
-            now_ms=now_ms,
-            producer_expiration_ms=producer_expiration_ms,
-            on_written=on_written,
-            durable_appends=durable_appends,
-        )
+    def _opened(self) -> None:
         self._opened_at = self.end_offset
         self._markers = 0
         self.bytes_out = 0

@@ -51,9 +51,7 @@ class Partition:
         on_written: "Callable[[Partition], None]",
         durable_appends: bool,
     ) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.index = index
+        self.topic, self.topic_id, self.index = topic, topic_id, index
         self.log = log
         self.leader_epoch = leader_epoch
         self.config = config
@@ -75,6 +73,10 @@ class Partition:
         self._visibility = Visibility(self._committed_end())
         self.when_committed, self.became_readable = self._visibility.when_committed, self._visibility.wake
         self.derived.producers.high_watermark_moved(self._visibility.high_watermark)
+        self._opened()
+
+    def _opened(self) -> None:
+        """For what a kind of partition has beyond this."""
 
     def __repr__(self) -> str:
         return f"<Partition {self.name}>"

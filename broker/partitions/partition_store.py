@@ -212,12 +212,14 @@ class FolderStore(_OwnMachine):
         return True
 
     def remove(self, topic: str, topic_id: bytes, indexes: Iterable[int], files: Files) -> None:
-        for index in indexes:
-            try:
-                self._put_aside(f"{topic}-{index}", topic_id, files)
-            except OSError as error:
-                # A folder that keeps its name would be taken for one of the next topic of that name.
-                raise StorageFailed(f"{topic}-{index} was deleted and cannot be put aside: {error}") from error
+        folder, folders = topic, [f"{topic}-{index}" for index in indexes]
+        try:
+            files.leaving(folders)
+            for folder in folders:
+                self._put_aside(folder, topic_id, files)
+        except OSError as error:
+            # A folder that keeps its name would be taken for one of the next topic of that name.
+            raise StorageFailed(f"{folder} was deleted and cannot be put aside: {error}") from error
 
     def _put_aside(self, folder: str, topic_id: bytes, files: Files) -> None:
         if not files.exists(folder):

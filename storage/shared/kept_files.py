@@ -81,6 +81,9 @@ class KeptFiles:
     def make_folder(self, path: str) -> None:
         """Folders are names."""
 
+    def leaving(self, paths: Sequence[str]) -> None:
+        """They need nothing."""
+
     def rename(self, source: str, target: str) -> None:
         self._contents[target] = self._contents.pop(source)
 

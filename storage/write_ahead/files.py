@@ -1,114 +1,29 @@
-"""Files of logs whose small appends are made durable by a write-ahead log; see `storage.files` for the contracts.
-
-Only files of segments are treated so. Where much was appended at once, the file is synced by itself: nothing large is
-written twice.
-"""
+"""Files of logs: those of segments use a write-ahead log, and whatever is cut, renamed or deleted is settled in it."""
 
 from collections.abc import Callable, Sequence
 
-from protocol.schema import Buffer
-from storage.files import File, Files, FilesBeside, InPlaceFile, Space
+from storage.files import File, Files, FilesAround, FilesBeside
 from storage.segments.segment_format import LOG
+from storage.write_ahead.file import WriteAheadFile
 from storage.write_ahead.write_ahead_log import WriteAheadLog
 
-LARGE_BYTES = 32 << 10
-"""An append from this size on is not worth writing twice."""
-UNCOVERED = -LARGE_BYTES
-"""Until a cut is on the disk: what is put behind it would stand before what was cut off."""
 
-
-class WriteAheadFile:
-    """The file of a segment. `_covered_to`: up to there it is durable, or the write-ahead log has it; lower than that
-    is always safe to say."""
-
-    __slots__ = (
-        "_covered_to",
-        "_cuts",
-        "_file",
-        "_log",
-        "_path",
-        "_ticket",
-        "close",
-        "read",
-        "read_apart",
-        "read_to_send",
-        "size",
-    )
-
-    def __init__(self, file: File, path: str, log: WriteAheadLog) -> None:
-        self._file = file
-        self._path = path
-        self._log = log
-        self._covered_to = self._cuts = self._ticket = 0
-        self.read: Callable[[int, int], bytes] = file.read
-        self.read_apart: Callable[[int, int], bytes] = file.read_apart
-        self.read_to_send: Callable[[int, int], Buffer] = file.read_to_send
-        self.size: Callable[[], int] = file.size
-        self.close: Callable[[], None] = file.close
-
-    def append(self, parts: Sequence[Buffer]) -> None:
-        file, log = self._file, self._log
-        position = file.size()
-        file.append(parts)
-        if not log.is_ready:
-            return
-        covered, end = self._covered_to, file.size()
-        if end - covered >= LARGE_BYTES:
-            return
-        if covered < position:
-            parts = (file.read(covered, position - covered), *parts)
-        self._ticket = log.add(self._path, file, covered, parts, end - covered)
-        self._covered_to = end
-
-    @property
-    def shares_commits(self) -> bool:
-        return self._covered_to >= self._file.size()
-
-    def commit(self) -> None:
-        size = self._file.size()
-        if self._covered_to >= size:
-            self._log.commit(self._ticket)
-            return
-        if size - self._covered_to < LARGE_BYTES and not self._log.is_ready:
-            self._log.missed()
-        self.sync()
-
-    def sync(self) -> None:
-        size, cuts = self._file.size(), self._cuts
-        self._file.sync()
-        with self._log.lock:
-            if cuts == self._cuts:
-                self._covered_to = size
-
-    def write_at(self, position: int, data: Buffer) -> None:
-        self._uncovered(position)
-        self._file.write_at(position, data)
-
-    def truncate(self, size: int) -> None:
-        self._log.settle(self._path)
-        self._file.truncate(size)
-        self._uncovered(UNCOVERED)
-
-    def _uncovered(self, position: int) -> None:
-        with self._log.lock:
-            self._cuts += 1
-            self._covered_to = min(self._covered_to, position)
-
-
-class WriteAheadFiles:
+class WriteAheadFiles(FilesAround):
     """See the head of this file."""
 
     def __init__(self, files: Files, log: WriteAheadLog) -> None:
-        self._files = files
+        super().__init__(files)
         self._log = log
 
     def open(self, path: str, *, create: bool = False) -> File:
         file = self._files.open(path, create=create)
         return WriteAheadFile(file, path, self._log) if path.endswith(LOG) else file
 
+    def leaving(self, paths: Sequence[str]) -> None:
+        self._log.settle(*paths)
+
     def rename(self, source: str, target: str) -> None:
-        self._log.settle(source)
-        self._log.settle(target)
+        self._log.settle(source, target)
         self._files.rename(source, target)
 
     def delete(self, path: str) -> None:
@@ -118,30 +33,6 @@ class WriteAheadFiles:
     def delete_folder(self, path: str) -> None:
         self._log.settle(path)
         self._files.delete_folder(path)
-
-    def open_in_place(self, path: str) -> InPlaceFile:
-        return self._files.open_in_place(path)
-
-    def exists(self, path: str) -> bool:
-        return self._files.exists(path)
-
-    def list(self, folder: str) -> list[str]:
-        return self._files.list(folder)
-
-    def make_folder(self, path: str) -> None:
-        self._files.make_folder(path)
-
-    def longest_name(self) -> int:
-        return self._files.longest_name()
-
-    def space(self) -> Space:
-        return self._files.space()
-
-    def sync_folder(self, path: str) -> None:
-        self._files.sync_folder(path)
-
-    def write_whole(self, path: str, *parts: Buffer) -> None:
-        self._files.write_whole(path, *parts)
 
     def beside(self) -> "WriteAheadFilesBeside":
         return WriteAheadFilesBeside(self._files.beside(), self._log)

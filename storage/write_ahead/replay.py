@@ -1,11 +1,12 @@
 """What a start does with a write-ahead log that it finds: all that was committed is put where it belongs, and is synced
 there. Then the log is not needed any more, and is deleted.
 
-Where a commit is missing that later ones follow, or where to begin cannot be read, acknowledged records may be lost:
-that is said, and nothing is changed. What is not whole behind the last commit was never acknowledged.
+Where it is gone though there has to be one, a commit is missing that it names or that later ones follow, where to begin
+cannot be read, or the file is not as long as it was, acknowledged records may be lost: that is said, and nothing is
+changed. What is not whole behind the last commit was never acknowledged, or was the very last to be.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from storage.checkpoints import UnreadableDataFolder
 from storage.files import Files
@@ -13,34 +14,39 @@ from storage.write_ahead.commits import APPENDED, Commit, bytes_of_file, commits
 
 AHEAD_FILE = "tallystick.ahead"
 DAMAGED_LOG = (
-    f"{AHEAD_FILE} is damaged: {{what}}. It has records that were acknowledged and may be nowhere else. "
-    "Nothing was changed. Put back a copy of the data folder; or move that file away, and what only it had is lost."
+    f"{AHEAD_FILE} is damaged: {{what}}. Records that were acknowledged may be nowhere else. Nothing was changed. Put "
+    f"back a copy of the data folder; or start once with --repair {AHEAD_FILE}: it is set aside, and what only it had "
+    "is lost."
 )
 Pieces = dict[int, memoryview]
 """Of one file: position → bytes."""
 
 
-def replay(files: Files) -> int:
-    """Returns how many files got something. Durable when it returns. Raises `UnreadableDataFolder` and `OSError`."""
-    if not files.exists(AHEAD_FILE):
-        return 0
-    found = to_replay(files)
+def replay(files: Files, *, expected: bool = False, settled: Callable[[], object] = lambda: None) -> int:
+    """Returns how many files got something. Durable when it returns. `expected`: there has to be one. `settled` writes
+    down that there need be none. Raises `UnreadableDataFolder` and `OSError`."""
+    found = to_replay(files, expected=expected)
     for path, pieces in found.items():
         _put(files, path, pieces)
-    delete_log(files)
+    if expected:
+        settled()
+    if files.exists(AHEAD_FILE):
+        delete_log(files)
     return len(found)
 
 
-def to_replay(files: Files) -> dict[str, Pieces]:
+def to_replay(files: Files, *, expected: bool = False) -> dict[str, Pieces]:
     """What a replay would put where, by path; nothing is changed. Raises `UnreadableDataFolder` and `OSError`."""
     if not files.exists(AHEAD_FILE):
+        if expected:
+            raise UnreadableDataFolder(DAMAGED_LOG.format(what="it is missing"))
         return {}
     file = files.open(AHEAD_FILE)
     try:
         contents = file.read(0, file.size())
     finally:
         file.close()
-    wanted = _wanted(_needed(contents))
+    wanted = _wanted(_needed(contents, expected=expected))
     # One whose name was not on the disk yet: nobody was told of what is in it.
     return {path: pieces for path, pieces in wanted.items() if files.exists(path)}
 
@@ -51,20 +57,20 @@ def delete_log(files: Files) -> None:
     files.sync_folder("")
 
 
-def _needed(contents: bytes) -> list[Commit]:
+def _needed(contents: bytes, *, expected: bool) -> list[Commit]:
     first = first_needed(contents)
     if first is None:
-        if any(True for _ in commits(contents)):
+        if expected:
             raise UnreadableDataFolder(DAMAGED_LOG.format(what="where it begins cannot be read"))
         return []  # It was about to be made.
     if (size := bytes_of_file(contents)) != len(contents):
         raise UnreadableDataFolder(DAMAGED_LOG.format(what=f"it has {len(contents)} bytes, and had {size}"))
-    found = sorted((one for one in commits(contents) if one.sequence >= first), key=lambda one: one.sequence)
-    for expected, one in enumerate(found, first):
-        if one.sequence != expected:
-            what = f"commit {expected} cannot be read, and {found[-1].sequence} is there"
-            raise UnreadableDataFolder(DAMAGED_LOG.format(what=what))
-    return found
+    found = {one.sequence: one for one in commits(contents) if one.sequence >= first}
+    last = max(found, default=first)
+    for sequence in range(first, last + 1):
+        if sequence not in found:
+            raise UnreadableDataFolder(DAMAGED_LOG.format(what=f"commit {sequence} cannot be read"))
+    return [found[sequence] for sequence in range(first, last + 1)]
 
 
 def _wanted(needed: list[Commit]) -> dict[str, Pieces]:

@@ -8,7 +8,8 @@ half may be written over.
 Before a file is cut, renamed or deleted, it is synced, and this log says that it has nothing for it any more
 (`settle`): a replay never brings back what was given up, nor writes into another file of the same name.
 It is made when there is use for it (`prepare`): a broker that writes little never has one. Until then, and where the
-disk has no room for it, every file is synced by itself. A commit that fails is final.
+disk has no room for it, every file is synced by itself. A commit or a sync that fails is final: nothing is committed
+any more, and the log stays for the next start.
 
 The loop's thread calls `add`; all else may come from any thread.
 """
@@ -37,15 +38,19 @@ SHARE_OF_THE_DISK = 8
 """It takes no more than this part of what is free."""
 LEAST_BLOCKS = 4
 """Of a half."""
+LONGEST_RECORD = 512
+"""Of those that only have a path: a name of 249 bytes, that of a segment, and what is around them."""
 
 
 class WriteAheadLog:
-    """See the head of this file. `on_failed` is called where a file cannot be synced, on the thread that finds it,
-    before anybody else learns of it."""
+    """See the head of this file. `on_failed` is called where a commit or a sync fails, on the thread that finds it,
+    before anybody else learns of it. `mark` writes down durably, outside of it, whether there has to be one: without
+    that nobody would miss one that is gone. It may raise `OSError`."""
 
     def __init__(self, files: Files, size_bytes: int, *, commits_before: int) -> None:
         """It is of use where files were synced so many times for small appends."""
         self.on_failed: Callable[[], object] = lambda: None
+        self.mark: Callable[[bool], object] = lambda there_is_one: None
         self.is_ready = False
         self._files = files
         self._half_bytes = max(0, size_bytes - HALVES_AT) // 2 // BLOCK * BLOCK
@@ -62,7 +67,7 @@ class WriteAheadLog:
         self._records, self._settled = bytearray(), bytearray()
         self._added = self._committed = 0
         self._failed: OSError | None = None
-        self._sequence, self._half, self._position, self._copy = 1, 0, 0, 0
+        self._sequence, self._half, self._position, self._copy = 2, 0, BLOCK, 0
         self._begins = [1, 1]
         """The first sequence of each half."""
         self._full: int | None = None
@@ -98,18 +103,21 @@ class WriteAheadLog:
         self._missed += 1
 
     def prepare(self) -> None:
-        """Make the file. Where that cannot be, there will be none."""
+        """Make the file. Where there is no room for it, there will be none. Raises `OSError`."""
         self._is_off = True
         size = self._size_bytes
         files = self._files.beside()
+        made = None
         try:
             if files.space().usable_bytes >= size * SHARE_OF_THE_DISK:
-                self._file = self._made(files, size)
+                made = self._made(files, size)
         except OSError:
             with suppress(OSError):
                 delete_log(files)
         files.close()
-        self.is_ready = self._file is not None
+        if made is not None:
+            self.mark(True)
+            self._file, self.is_ready = made, True
 
     def _made(self, files: Files, size: int) -> InPlaceFile:
         file = files.open(AHEAD_FILE, create=True)
@@ -121,6 +129,7 @@ class WriteAheadLog:
         files.sync_folder("")
         file.close()
         made = files.open_in_place(AHEAD_FILE)
+        made.write(HALVES_AT, sealed(1, bytearray()))  # so that the commit to begin with is always there
         for copy in (0, 1):
             made.write(copy * BLOCK, begin_with(1, size))
         return made
@@ -137,8 +146,12 @@ class WriteAheadLog:
             try:
                 self._commit()
             except OSError as error:
-                self._failed = error
+                self._fails(error)
                 raise
+
+    def _fails(self, error: OSError) -> None:
+        self._failed = error
+        self.on_failed()
 
     def _commit(self) -> None:
         with self.lock:
@@ -159,16 +172,18 @@ class WriteAheadLog:
 
     def _write(self, records: bytearray) -> None:
         assert self._file is not None, "nothing is added before it is ready"
-        need = blocks_of(len(records))
+        need, is_full = blocks_of(len(records)), False
+        assert need <= self._half_bytes, "there is no more than `_most_bytes` of records"
         if self._position + need > self._half_bytes:
             self.checkpoint()  # the other half is free then; mostly it is
             self._begins[1 - self._half] = self._sequence
-            self._half, self._position = 1 - self._half, 0
-            self._full = 1 - self._half  # the last, for it has another thread look at the rest
+            self._half, self._position, is_full = 1 - self._half, 0, True
         at = HALVES_AT + self._half * self._half_bytes + self._position
         self._file.write(at, sealed(self._sequence, records))
         self._position += need
         self._sequence += 1
+        if is_full:  # the last: a checkpoint writes down that the log begins with this commit
+            self._full = 1 - self._half
 
     def checkpoint(self) -> None:
         """Sync the files that the full half has records of: it may be written over then. Raises `OSError`."""
@@ -190,51 +205,66 @@ class WriteAheadLog:
     def _sync(self, half: FilesByFolder, path: str, file: File) -> None:
         try:
             file.sync()
-        except OSError:
+        except OSError as error:
             with self.lock:
                 is_wanted = half.has(path)
             if is_wanted:  # else it was deleted meanwhile
-                self.on_failed()
+                self._fails(error)
                 raise
 
-    def settle(self, path: str) -> None:
-        """A file, or all in a folder, is about to be cut, renamed or deleted: nobody appends to it meanwhile. It is
-        synced, and a replay knows nothing of it any more, when this returns. Raises `OSError`."""
-        if not self._known(path):
+    def settle(self, *paths: str) -> None:
+        """Files, or all in folders, are about to be cut, renamed or deleted: nobody appends to them meanwhile. They are
+        synced, and a replay knows nothing of them any more, when this returns. Raises `OSError`."""
+        if not self._known(paths):
             return  # mostly so, and nobody is waited for
         with self._writing:
-            found = self._known(path)
-            for file in found.values():
-                with suppress(FileNotFoundError):
-                    file.sync()
-            with self.lock:
-                for known in found:
-                    for files in (self._pending, *self._of_half):
-                        files.drop(known)
-                    for into in (self._records, self._settled):
-                        put_record(into, SETTLED, known.encode(), 0, (), 0)
-                self._added += 1
+            found = self._known(paths)
+            try:
+                for file in found.values():
+                    with suppress(FileNotFoundError):
+                        file.sync()
+            except OSError as error:
+                self._fails(error)
+                raise
+            for known in found:
+                self._settle_one(known)
+                if len(self._settled) > self._most_bytes - LONGEST_RECORD:
+                    self._commit_up_to(self._added)
             self._commit_up_to(self._added)
 
-    def _known(self, path: str) -> dict[str, File]:
-        """The files of this path, or in this folder, that it has records of."""
+    def _settle_one(self, path: str) -> None:
+        with self.lock:
+            for files in (self._pending, *self._of_half):
+                files.drop(path)
+            for into in (self._records, self._settled):
+                put_record(into, SETTLED, path.encode(), 0, (), 0)
+            self._added += 1
+
+    def _known(self, paths: Sequence[str]) -> dict[str, File]:
+        """The files of these paths, or in these folders, that it has records of."""
         with self.lock:
             return {
                 known: file
                 for files in (self._pending, self._in_commit, *self._of_half)
+                for path in paths
                 for known, file in files.of(path)
             }
 
     def close(self) -> None:
-        """An orderly end: every file has what belongs into it, and this log is gone. Raises `OSError`."""
+        """An orderly end: every file has what belongs into it, and this log is gone. Where something failed before, it
+        stays. Raises `OSError`."""
         if self._file is None:
             return
-        with self.lock:
-            found = {path: file for files in (self._pending, *self._of_half) for path, file in files.all()}
-        for file in found.values():
-            with suppress(FileNotFoundError):
-                file.sync()
-        self.is_ready = False
-        self._file.close()
+        with self._writing:
+            if self._failed is not None:
+                raise self._failed
+            with self.lock:
+                found = {path: file for files in (self._pending, *self._of_half) for path, file in files.all()}
+            for file in found.values():
+                with suppress(FileNotFoundError):
+                    file.sync()
+            self.is_ready = False
+            self._file.close()
+            self._file = None
+        self.mark(False)
         delete_log(self._files)
-        self._file = None

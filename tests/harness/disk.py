@@ -202,6 +202,9 @@ class SimulatedDisk(NothingBeside):
             assert isinstance(below, Folder), f"{path} leads through a file"
             node = below
 
+    def leaving(self, paths: Sequence[str]) -> None:
+        """They need nothing."""
+
     def rename(self, source: str, target: str) -> None:
         self.before("rename", source)
         old, old_name = self._parent(source)

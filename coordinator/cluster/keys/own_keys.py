@@ -71,7 +71,8 @@ OWN_KEYS = (
         "tallystick.repair",
         LIST,
         "",
-        "Logs (topic-partition) that this start checks whole and cuts at the first damage; what is cut off is kept.",
+        "Logs (topic-partition) that this start checks whole and cuts at the first damage; what is cut off is kept. "
+        "`tallystick.ahead`: it goes on without the write-ahead log, which is set aside.",
     ),
     fixed(
         "tallystick.strict.replication.factor",

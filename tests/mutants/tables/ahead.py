@@ -3,10 +3,11 @@
 from tests.mutants.mutant import Change, Mutant
 
 LOG = "storage.write_ahead.write_ahead_log:WriteAheadLog"
-FILE = "storage.write_ahead.files:WriteAheadFile"
+FILE = "storage.write_ahead.file:WriteAheadFile"
 FILES = "storage.write_ahead.files:WriteAheadFiles"
 REPLAY = "storage.write_ahead.replay"
 TESTS = "unit/write_ahead/test_write_ahead_log.py"
+DAMAGED = "unit/write_ahead/test_damaged_log.py"
 GIVEN_UP = "unit/write_ahead/test_given_up.py"
 CYCLES = "unit/write_ahead/test_cycles.py"
 UNSYNCED = "self._files.open(AHEAD_FILE).write_at("
@@ -45,42 +46,43 @@ MUTANTS = (
     Mutant(
         "a file is renamed, and the log still has what was in it",
         "a replay writes into another topic of that name",
-        (Change(f"{FILES}.rename", "self._log.settle(source)", "pass"),),
+        (Change(f"{FILES}.rename", "self._log.settle(source, target)", "self._log.settle(target)"),),
         (f"{GIVEN_UP}::test_what_was_given_up_does_not_come_back",),
         unseen=DISK,
     ),
     Mutant(
         "a file is replaced, and the log still has what was in it",
         "a replay writes into what compaction has left",
-        (Change(f"{FILES}.rename", "self._log.settle(target)", "pass"),),
+        (Change(f"{FILES}.rename", "self._log.settle(source, target)", "self._log.settle(source)"),),
         (f"{GIVEN_UP}::test_what_was_given_up_does_not_come_back",),
         unseen=DISK,
     ),
     Mutant(
         "a file is cut that was not synced",
         "what stays of it is only in the log, which has just forgotten it",
-        (
-            Change(
-                f"{LOG}.settle",
-                "            with suppress(FileNotFoundError):\n                file.sync()\n",
-                "            pass\n",
-            ),
-        ),
+        (Change(f"{LOG}.settle", "file.sync()", "pass"),),
         (f"{GIVEN_UP}::test_what_stays_when_a_file_is_cut_survives",),
         unseen=DISK,
     ),
     Mutant(
         "that a file was cut is not on the disk before it is",
         "a replay brings back what was cut off, over what came instead",
-        (Change(f"{LOG}.settle", "self._commit_up_to(self._added)", "pass"),),
+        (Change(f"{LOG}._settle_one", "self._added += 1", "pass"),),
         (f"{GIVEN_UP}::test_that_a_file_was_cut_is_on_the_disk_before_it_is",),
         unseen=DISK,
     ),
     Mutant(
         "commits behind one that cannot be read are passed over",
         "acknowledged records are lost without a word",
-        (Change(f"{REPLAY}:_needed", "if one.sequence != expected:", "if False:"),),
-        (f"{TESTS}::test_damage_is_said_and_nothing_is_changed",),
+        (
+            Change(f"{REPLAY}:_needed", "if sequence not in found:", "if False:"),
+            Change(
+                f"{REPLAY}:_needed",
+                "[found[sequence] for sequence in range(first, last + 1)]",
+                "[found[sequence] for sequence in sorted(found)]",
+            ),
+        ),
+        (f"{DAMAGED}::test_damage_is_said_and_nothing_is_changed",),
         unseen="no story damages what is on the disk in the middle of that file",
     ),
     Mutant(
@@ -110,6 +112,33 @@ MUTANTS = (
         (Change(f"{FILE}.append", "end - covered >= LARGE_BYTES", "end - position >= LARGE_BYTES"),),
         (f"{TESTS}::test_a_large_append_is_synced_where_it_is_and_small_ones_behind_it_too",),
         unseen=DISK,
+    ),
+    Mutant(
+        "nobody misses a write-ahead log that is gone",
+        "acknowledged records are lost without a word",
+        (Change("storage.data_folder:needs_write_ahead", 'bool(_said(files).get("write_ahead", False))', "False"),),
+        (f"{DAMAGED}::test_one_that_has_lost_its_commits_is_missed",),
+        unseen="no story takes away that file",
+    ),
+    Mutant(
+        "an orderly end deletes a log of files that could not be synced",
+        "what only the log had is gone, and the next start finds a clean end",
+        (Change(f"{LOG}.close", "if self._failed is not None:", "if False:"),),
+        (f"{GIVEN_UP}::test_a_sync_that_fails_before_a_rename_is_final_and_said_first",),
+        unseen=DISK,
+    ),
+    Mutant(
+        "where to begin names a commit that is being written",
+        "a power cut in that moment, and the start calls the log damaged",
+        (
+            Change(
+                f"{LOG}._write",
+                "self._half, self._position, is_full = 1 - self._half, 0, True",
+                "self._full, self._half, self._position = self._half, 1 - self._half, 0",
+            ),
+        ),
+        (f"{TESTS}::test_where_to_begin_never_names_a_commit_that_is_not_there_yet",),
+        unseen="threads take turns in a story",
     ),
     Mutant(
         "COMPLETE is durable beside markers that are not",

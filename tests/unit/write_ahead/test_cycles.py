@@ -2,48 +2,51 @@
 
 import asyncio
 import errno
-from collections.abc import Coroutine
 from typing import Any
 
-from broker.disk.group_commit import GroupCommit
+import pytest
+
 from protocol.internal_topics import TRANSACTION_STATE
-from tests.unit.broker.doubles import FakePartition, InlineEnvironment
+from storage.write_ahead.replay import AHEAD_FILE
+from tests.unit.broker.doubles import FakePartition
+from tests.unit.broker.test_group_commit import Bench, run
 from tests.unit.write_ahead.rig import Rig
 
+FILE = "a-0/0.log"
 
-class Bench:
-    """A group commit, and partitions whose logs share their commits."""
+
+class SharingBench(Bench):
+    """Partitions whose logs share their commits; counts what goes to a thread."""
 
     def __init__(self) -> None:
-        self.events: list[str] = []
-        self.failures: list[BaseException] = []
+        super().__init__()
         self.runs = 0
-        environment: Any = InlineEnvironment()
-        self.run_blocking, environment.run_blocking = environment.run_blocking, self.counted
-        self.commit = GroupCommit(environment, on_failure=self.failures.append)
+        self.run_blocking, self.environment.run_blocking = self.environment.run_blocking, self.counted
 
     def counted(self, work: Any) -> Any:
         self.runs += 1
         return self.run_blocking(work)
 
-    def partition(self, topic: str, *, shares: bool = True) -> FakePartition:
-        made = FakePartition(topic, self.events)
-        made.log.shares_commits = shares
+    def partition(self, topic: str, *, durable: bool = True) -> FakePartition:
+        made = super().partition(topic, durable=durable)
+        made.log.shares_commits = True
         return made
 
-    def write(self, *partitions: FakePartition) -> None:
-        for partition in partitions:
-            partition.write()
-            self.commit.wrote(partition)
 
-
-def run(story: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(story)
+def with_work(bench: SharingBench) -> Rig:
+    """A write-ahead log of which a half is full."""
+    rig = Rig(half_blocks=4)
+    bench.commit.ahead = rig.log
+    file = rig.open("0")
+    while rig.log.work is None:
+        file.append([b"x" * 1000])
+        file.commit()
+    return rig
 
 
 def test_what_shares_a_commit_is_committed_together_and_data_is_published_first() -> None:
     async def story() -> None:
-        bench = Bench()
+        bench = SharingBench()
         state, data, offsets = (bench.partition(t) for t in (TRANSACTION_STATE, "data", "__consumer_offsets"))
         bench.write(state, data, offsets)
         await bench.commit.wait_until_idle()
@@ -61,7 +64,7 @@ def test_a_large_append_beside_promises_is_synced_before_them() -> None:
     """I04: COMPLETE must not outlive a marker whose log is synced by itself."""
 
     async def story() -> None:
-        bench = Bench()
+        bench = SharingBench()
         state, data, large = bench.partition(TRANSACTION_STATE), bench.partition("data"), bench.partition("large")
         large.log.shares_commits = False
         bench.write(state, large, data)
@@ -74,34 +77,29 @@ def test_a_large_append_beside_promises_is_synced_before_them() -> None:
 
 def test_what_the_log_needs_now_and_then_is_done_beside() -> None:
     async def story() -> None:
-        bench, rig = Bench(), Rig(half_blocks=4)
-        bench.commit.ahead = rig.log
-        file = rig.open("0")
-        while rig.log.work is None:
-            file.append([b"x" * 1000])
-            file.commit()
+        bench = SharingBench()
+        rig = with_work(bench)
         bench.write(bench.partition("data"))
         await bench.commit.wait_until_idle()
         await bench.commit.end()
-        assert rig.disk.syncs.count("a-0/0.log") and not bench.failures
+        assert rig.disk.syncs.count(FILE) and not bench.failures and not rig.disk.exists(AHEAD_FILE)
 
     run(story())
 
 
-def test_where_that_fails_the_broker_stops() -> None:
+def test_where_that_fails_the_broker_stops_and_the_log_stays() -> None:
     async def story() -> None:
-        bench, rig = Bench(), Rig(half_blocks=4)
-        bench.commit.ahead = rig.log
-        file = rig.open("0")
-        while rig.log.work is None:
-            file.append([b"x" * 1000])
-            file.commit()
-        rig.disk.fault = lambda operation, path: OSError(errno.EIO, "bad") if path == "a-0/0.log" else None
-        data = bench.partition("data")
-        bench.write(data)
+        bench = SharingBench()
+        rig = with_work(bench)
+        rig.disk.fault = lambda operation, path: OSError(errno.EIO, "bad") if path == FILE else None
+        bench.write(bench.partition("data"))
         await bench.commit.wait_until_idle()
         while not bench.failures:
             await asyncio.sleep(0)
         assert "bad" in str(bench.failures[0]) and bench.commit.failed
+        rig.disk.fault = None
+        with pytest.raises(OSError, match="bad"):
+            await bench.commit.end()
+        assert rig.disk.exists(AHEAD_FILE)
 
     run(story())

@@ -88,3 +88,52 @@ def test_what_stays_when_a_file_is_cut_survives() -> None:
     file.append([b"new"])
     file.commit()
     rig.after_power_cuts(lambda found: check_exactly(found, {FILE: b"kept, new"}))
+
+
+def test_many_folders_that_leave_together_cost_one_commit() -> None:
+    """Each on its own would have a topic of a thousand partitions wait for a thousand syncs of the log."""
+    rig = Rig(half_blocks=64)
+    for number in range(20):
+        rig.disk.make_folder(f"t-{number}")
+        rig.disk.sync_folder("")
+        file = rig.open("0", f"t-{number}")
+        file.append([b"old"])
+        file.commit()
+    rig.disk.syncs.clear()
+    rig.files.leaving([f"t-{number}" for number in range(20)])
+    for number in range(20):
+        rig.files.rename(f"t-{number}", f"t-{number}.1-delete")
+    assert rig.disk.syncs.count(AHEAD_FILE) == 1
+
+
+def test_what_is_settled_never_takes_more_than_a_commit_may() -> None:
+    rig = Rig(half_blocks=4)
+    names = [f"{'long' * 60}-{number}" for number in range(64)]
+    for name in names:
+        rig.disk.make_folder(name)
+        file = rig.files.open(f"{name}/0.log", create=True)
+        file.append([b"old"])
+    rig.files.leaving(names)
+    file = rig.open("0")
+    file.append([b"new"])
+    file.commit()
+    rig.after_power_cuts(lambda found: check_all(found, {FILE: b"new"}), count=5)
+
+
+def test_a_sync_that_fails_before_a_rename_is_final_and_said_first() -> None:
+    """The kernel tells it once: who syncs the same file later would be told that all is well."""
+    rig = Rig()
+    file = rig.open("0")
+    file.append([b"data"])
+    file.commit()
+    told: list[str] = []
+    rig.log.on_failed = lambda: told.append("failed")
+    rig.disk.fault = lambda operation, path: OSError(5, "bad") if (operation, path) == ("sync", FILE) else None
+    with pytest.raises(OSError, match="bad"):
+        rig.files.rename(FILE, FILE + ".deleted")
+    assert told == ["failed"] and rig.disk.exists(FILE)
+    rig.disk.fault = None
+    with pytest.raises(OSError, match="bad"):
+        rig.log.close()
+    assert rig.disk.exists(AHEAD_FILE)
+    rig.after_power_cuts(lambda found: check_all(found, {FILE: b"data"}))
