@@ -32,7 +32,7 @@ from storage.metadata_snapshots import SnapshotFolder, checked
 from storage.producers.producer_state import ProducerState
 from storage.segments.segment_format import LOG
 from storage.steps import finish, never
-from storage.write_ahead.replay import AHEAD_FILE, to_replay
+from storage.write_ahead.replay import AHEAD_FILE, runs_of, to_replay
 
 _METADATA_FOLDER = f"{CLUSTER_METADATA}-0"
 Place = tuple[str, int]
@@ -99,13 +99,17 @@ class FolderCheck:
         self._same_boot = trusted and boot != "" and boot == self.boot_id
 
     def _ahead(self) -> None:
+        """The rest looks at files as they are when the next start has put the write-ahead log where it belongs."""
         try:
             found = to_replay(self.files, expected=needs_write_ahead(self.files))
+            self.files.replayed = {
+                path: runs_of(path, len(self.files.contents(path)), pieces) for path, pieces in found.items()
+            }
         except UnreadableDataFolder as problem:
             self.findings.damage(AHEAD_FILE, None, str(problem))
             return
         if found:
-            what = f"the next start puts what it has into {len(found)} files; here they are looked at without that"
+            what = f"the next start puts what it has into {len(found)} files, which are looked at as they are then"
             self.findings.recovery(AHEAD_FILE, None, what)
 
     def _places(self) -> list[Place]:
@@ -205,13 +209,15 @@ class FolderCheck:
             if name == CLUSTER_METADATA:
                 continue
             folder = f"{name}-{partition}"
-            if known is None or partition >= known.partition_count:
+            found = read_partition_metadata(self.files, folder)
+            if found in self._image.removed:
+                what = "it is of a topic that was deleted; the next start deletes it"
+                self.findings.recovery(f"{folder}/", None, what)
+            elif known is None or partition >= known.partition_count:
                 self.findings.note(
                     f"{folder}/", "no topic of the metadata has this partition; the next start sets it aside"
                 )
-                continue
-            found = read_partition_metadata(self.files, folder)
-            if found is not None and found != known.topic_id:
+            elif found is not None and found != known.topic_id:
                 what = f"it has the id {found.hex()}, and the topic has {known.topic_id.hex()}"
                 self.findings.damage(f"{folder}/{PARTITION_METADATA}", None, what)
             elif found is None:

@@ -22,16 +22,27 @@ class CheckedIndex:
         self._findings = findings
         self._next = 0
         size = self.layout.size
-        if len(data) % size:
-            findings.damage(path, len(data) - len(data) % size, f"there is a part of an entry: {len(data)} bytes")
-        self._entries: list[Entry] = [
-            (first, second) for first, second in self.layout.iter_unpack(data[: len(data) // size * size])
-        ]
+        self._whole = len(data) - len(data) % size
+        self._torn = len(data) - self._whole
+        self._entries: list[Entry] = [(first, second) for first, second in self.layout.iter_unpack(data[: self._whole])]
         while len(self._entries) > 1 and self._entries[-1] == (0, 0):  # room that Kafka takes before it needs it
             self._entries.pop()
         for number, (one, other) in enumerate(pairwise(self._entries), 1):
             if other[0] <= one[0] or other[1] <= one[1]:
                 findings.damage(path, number * size, f"entry {other} does not follow {one}")
+
+    def end(self, *, cut_short: bool) -> None:
+        """Behind the last batch. `cut_short`: what a crash may have taken from the log, and
+        not from its index."""
+        say = self._findings.recovery if cut_short else self._findings.damage
+        for entry in self._entries[self._next :]:
+            say(self.path, self._next * self.layout.size, f"{self._named(*entry)}, behind the last batch")
+            self._next += 1
+        if self._torn:
+            say(self.path, self._whole, f"there is a part of an entry: {self._whole + self._torn} bytes")
+
+    def _named(self, first: int, second: int) -> str:
+        raise NotImplementedError
 
     def _wrong(self, what: str) -> None:
         self._findings.damage(self.path, self._next * self.layout.size, what)
@@ -52,15 +63,8 @@ class CheckedOffsetIndex(CheckedIndex):
                 self._wrong(f"the entry of offset {offset} leads to the batch that ends with {header.last_offset}")
             self._next += 1
 
-    def end(self, size_bytes: int, *, cut_short: bool) -> None:
-        """`cut_short`: what a crash may have taken from the log, and not from its index."""
-        for relative, where in self._entries[self._next :]:
-            what = f"the entry of offset {self._base_offset + relative} leads to byte {where}, behind the last batch"
-            if cut_short:
-                self._findings.recovery(self.path, self._next * self.layout.size, what)
-            else:
-                self._wrong(what)
-            self._next += 1
+    def _named(self, first: int, second: int) -> str:
+        return f"the entry of offset {self._base_offset + first} leads to byte {second}"
 
 
 class CheckedTimeIndex(CheckedIndex):
@@ -81,14 +85,5 @@ class CheckedTimeIndex(CheckedIndex):
                 self._wrong(f"the entry of time {timestamp_ms} names offset {offset}, whose batch has {latest}")
             self._next += 1
 
-    def end(self, size_bytes: int, *, cut_short: bool) -> None:
-        """As of the offset index."""
-        for timestamp_ms, relative in self._entries[self._next :]:
-            what = (
-                f"the entry of time {timestamp_ms} names offset {self._base_offset + relative}, behind the last batch"
-            )
-            if cut_short:
-                self._findings.recovery(self.path, self._next * self.layout.size, what)
-            else:
-                self._wrong(what)
-            self._next += 1
+    def _named(self, first: int, second: int) -> str:
+        return f"the entry of time {first} names offset {self._base_offset + second}"

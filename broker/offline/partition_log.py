@@ -121,13 +121,18 @@ class LogCheck:
             size = file.size()
             self.findings.segments += 1
             self.findings.size_bytes += size
-            end = self._batches(path, file, size, following, snapshots, aborted, indexes)
+            self._batches(path, file, size, following, snapshots, aborted, indexes)
         finally:
             file.close()
         may_be_cut = not self.known.clean and self.end_offset >= self.known.recovery_point
         for index in indexes:
-            index.end(end, cut_short=may_be_cut and end == size)
-        aborted.end(compacted=self.known.compacted, believed_before=believed_before, checkpoint=section)
+            index.end(cut_short=may_be_cut)
+        aborted.end(
+            compacted=self.known.compacted,
+            believed_before=believed_before,
+            checkpoint=section,
+            clean=self.known.clean,
+        )
 
     def _indexes(self, base: int) -> list[CheckedOffsetIndex | CheckedTimeIndex]:
         found: list[CheckedOffsetIndex | CheckedTimeIndex] = []
@@ -148,18 +153,14 @@ class LogCheck:
         snapshots: CheckedSnapshots,
         aborted: CheckedAborted,
         indexes: list[CheckedOffsetIndex | CheckedTimeIndex],
-    ) -> int:
-        """Where the last batch ends."""
-        end = 0
+    ) -> None:
         for found in batches_in(file, size):
             if isinstance(found, Rest):
                 self._torn(path, file, found, following)
                 break
-            end = found.position + len(found.data)
             for index in indexes:
                 index.batch(found.position, found.header)
             self._batch(path, found, following, snapshots, aborted)
-        return end
 
     def _batch(
         self, path: str, found: Batch, following: int | None, snapshots: CheckedSnapshots, aborted: CheckedAborted

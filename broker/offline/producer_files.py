@@ -114,9 +114,11 @@ class CheckedAborted:
         if completed is not None:
             self._completed[offset] = completed
 
-    def end(self, *, compacted: bool, believed_before: int, checkpoint: tuple[int, int] | None) -> None:
+    def end(
+        self, *, compacted: bool, believed_before: int, checkpoint: tuple[int, int] | None, clean: bool = True
+    ) -> None:
         """`believed_before`: below, the next start believes the index. `checkpoint`: entries and their checksum, as
-        they were when the index was last synced."""
+        they were when the index was last synced. `clean`: the last run ended in order."""
         size = ABORTED_ENTRY.size
         whole = len(self._data) // size * size
         last, entries = -1, {}
@@ -125,7 +127,10 @@ class CheckedAborted:
             entries[entry.last_offset] = entry
             position = number * size
             if version != 0 or not entry.first_offset < entry.last_offset or entry.last_offset <= last:
-                self._findings.damage(self._path, position, f"no such entry can be: {tuple(entry)}")
+                # A power cut leaves anything behind what was synced. One that is missing for that is found below.
+                is_rest = not clean and checkpoint is not None and number >= checkpoint[0]
+                say = self._findings.recovery if is_rest else self._findings.damage
+                say(self._path, position, f"no such entry can be: {tuple(entry)}")
             elif self._aborts.get(entry.last_offset) != entry.producer_id and not compacted:
                 what = f"there is no abort marker of producer {entry.producer_id} at offset {entry.last_offset}"
                 self._found(position, entry.last_offset, believed_before, what)

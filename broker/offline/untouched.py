@@ -6,13 +6,16 @@ broker that is started meanwhile is refused.
 
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
 from broker.disk.local_files import LOCK_FILE
 from protocol.schema import Buffer
 from storage.files import FilesBeside, InPlaceFile, Space
+
+Runs = Sequence[tuple[int, memoryview]]
+"""(position, bytes) in order; each begins within what is there then, or right behind it."""
 
 
 class InUse(Exception):
@@ -69,15 +72,38 @@ class ReadFile:
         _refuse()
 
 
+class ReplayedFile(ReadFile):
+    """One as it is when the next start has put into it what the write-ahead log has for it."""
+
+    def __init__(self, path: str, runs: Runs) -> None:
+        super().__init__(path)
+        self._runs = runs
+
+    def size(self) -> int:
+        return max(super().size(), *(position + len(data) for position, data in self._runs))
+
+    def read(self, position: int, size: int) -> bytes:
+        found = bytearray(super().read(position, size))
+        for at, data in self._runs:
+            begin, end = max(at, position), min(at + len(data), position + size)
+            if begin < end:
+                found[begin - position : end - position] = data[begin - at : end - at]
+        return bytes(found)
+
+
 class UntouchedFiles:
     """See `storage.files.Files`."""
 
     def __init__(self, root: str) -> None:
         self.root = root
+        self.replayed: Mapping[str, Runs] = {}
+        """By path: what the next start puts into a file."""
 
     def open(self, path: str, *, create: bool = False) -> ReadFile:
         assert not create, "nothing is made here"
-        return ReadFile(os.path.join(self.root, path))
+        runs = self.replayed.get(path)
+        whole = os.path.join(self.root, path)
+        return ReplayedFile(whole, runs) if runs else ReadFile(whole)
 
     def open_in_place(self, path: str) -> InPlaceFile:
         _refuse()

@@ -88,11 +88,8 @@ def _put(files: Files, path: str, pieces: Pieces) -> None:
     """Also what is there already: a sync may have failed, after which the page cache has what the disk has not."""
     file = files.open(path)
     try:
-        for position, data in _runs(pieces):
+        for position, data in runs_of(path, file.size(), pieces):
             known = min(len(data), file.size() - position)
-            if known < 0:
-                what = f"{path} ends at byte {file.size()}, before what it has for byte {position} of that"
-                raise UnreadableDataFolder(DAMAGED_LOG.format(what=what))
             if known:
                 file.write_at(position, data[:known])
             if known < len(data):
@@ -100,6 +97,18 @@ def _put(files: Files, path: str, pieces: Pieces) -> None:
         file.sync()
     finally:
         file.close()
+
+
+def runs_of(path: str, size_bytes: int, pieces: Pieces) -> list[tuple[int, memoryview]]:
+    """(position, bytes) of all that a file of this size gets, in order. Raises `UnreadableDataFolder` where something
+    does not follow what is there."""
+    found = list(_runs(pieces))
+    for position, data in found:
+        if position > size_bytes:
+            what = f"{path} ends at byte {size_bytes}, before what it has for byte {position} of that"
+            raise UnreadableDataFolder(DAMAGED_LOG.format(what=what))
+        size_bytes = max(size_bytes, position + len(data))
+    return found
 
 
 def _runs(pieces: Pieces) -> Iterator[tuple[int, memoryview]]:
