@@ -10,8 +10,8 @@ they saw is durable.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from protocol.errors import ErrorCode
 
@@ -29,12 +29,16 @@ class Ticket(Protocol[A_contra]):
         """The operation did not take place (append refused, shard going away)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(init=False, slots=True, unsafe_hash=True)
 class Record:
     """A record to append, as bytes. `value` None is a tombstone; a log that is not compacted by key needs none."""
 
-    key: bytes | None
-    value: bytes | None
+    key: Final[bytes | None]
+    value: Final[bytes | None]
+
+    def __init__(self, key: bytes | None, value: bytes | None) -> None:
+        self.key = key
+        self.value = value
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +49,27 @@ class ProducerStamp:
     producer_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(init=False, slots=True, unsafe_hash=True)
 class Marker:
     """The end of a transaction in one partition: what a control batch says, and how it is checked.
 
     `transaction_version` >= 2 demands an epoch strictly above the producer's (KIP-1228).
     """
 
-    producer_id: int
-    producer_epoch: int
-    commit: bool
-    coordinator_epoch: int
-    transaction_version: int
+    producer_id: Final[int]
+    producer_epoch: Final[int]
+    commit: Final[bool]
+    coordinator_epoch: Final[int]
+    transaction_version: Final[int]
+
+    def __init__(
+        self, producer_id: int, producer_epoch: int, commit: bool, coordinator_epoch: int, transaction_version: int
+    ) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.commit = commit
+        self.coordinator_epoch = coordinator_epoch
+        self.transaction_version = transaction_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +83,6 @@ class Block:
     replay: Callable[[int], None]
 
 
-@dataclass(slots=True)
 class Outcome(Generic[A]):
     """What an operation decided; `A` is the answer to the request, now or later.
 
@@ -80,12 +92,23 @@ class Outcome(Generic[A]):
     operation saw, its own records included, is durable. `reason` is for people: logs, timelines, `explain`.
     """
 
-    records: Sequence[Record] = ()
-    stamp: ProducerStamp | None = None
-    marker: Marker | None = None
-    block: Block | None = None
-    answers: list[tuple[Ticket[A], A]] = field(default_factory=list)
-    reason: str = ""
+    __slots__ = ("answers", "block", "marker", "reason", "records", "stamp")
+
+    def __init__(
+        self,
+        records: Sequence[Record] = (),
+        stamp: ProducerStamp | None = None,
+        marker: Marker | None = None,
+        block: Block | None = None,
+        answers: list[tuple[Ticket[A], A]] | None = None,
+        reason: str = "",
+    ) -> None:
+        self.records = records
+        self.stamp = stamp
+        self.marker = marker
+        self.block = block
+        self.answers = [] if answers is None else answers
+        self.reason = reason
 
 
 AnyTicket: TypeAlias = Ticket[Any]
@@ -93,16 +116,25 @@ AnyOutcome: TypeAlias = Outcome[Any]
 """Of an operation without a request, or that releases other requests, too: each gets its own answer."""
 
 
-@dataclass(slots=True)
+@dataclass(init=False, slots=True)
 class ReplayedRecord:
     """A record as it comes out of the log. `stamp` is set where its batch is transactional. Nobody changes one; that it
     is not frozen saves a microsecond for each record of a log that is loaded."""
 
-    offset: int
-    timestamp_ms: int
-    stamp: ProducerStamp | None
-    key: bytes
-    value: bytes | None
+    offset: Final[int]
+    timestamp_ms: Final[int]
+    stamp: Final[ProducerStamp | None]
+    key: Final[bytes]
+    value: Final[bytes | None]
+
+    def __init__(
+        self, offset: int, timestamp_ms: int, stamp: ProducerStamp | None, key: bytes, value: bytes | None
+    ) -> None:
+        self.offset = offset
+        self.timestamp_ms = timestamp_ms
+        self.stamp = stamp
+        self.key = key
+        self.value = value
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ Also here: what stands around a record that a coordinator writes to its log.
 
 import struct
 from collections.abc import Callable, Generator
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from protocol.compile_decoder import MOST_ELEMENTS, Decoder, StepDecoder, compile_decoder, compile_step_decoder
 from protocol.compile_encoder import Encoder, StepEncoder, compile_encoder, compile_step_encoder
@@ -19,7 +19,7 @@ from protocol.schema import Buffer, MessageSchema, schema_of
 
 M = TypeVar("M")
 
-_INT16 = struct.Struct(">h")
+_INT16: Final = struct.Struct(">h")
 _METADATA_FRAME_VERSION = 1
 _decoders: dict[tuple[type, int], Decoder] = {}
 _encoders: dict[tuple[type, int], Encoder] = {}

@@ -11,6 +11,7 @@ Bytes behind a message are ignored, as Kafka's broker does.
 import struct
 from collections.abc import Callable, Generator
 from types import ModuleType
+from typing import Final
 
 from protocol.codec import decode, encoder_of, step_encoder_of
 from protocol.compile_encoder import UNLIMITED
@@ -45,10 +46,10 @@ from protocol.messages.share import state as share_state
 from protocol.messages.streams import groups as streams_groups
 from protocol.schema import Buffer, Kind, schema_of
 
-API_VERSIONS = 18
-LENGTH = struct.Struct(">i")
+API_VERSIONS: Final = 18
+LENGTH: Final = struct.Struct(">i")
 _KEY_AND_VERSION = struct.Struct(">hh")
-_LENGTH_AND_CORRELATION = struct.Struct(">ii")
+_LENGTH_AND_CORRELATION: Final = struct.Struct(">ii")
 _MODULES = (
     *(acls, client_quotas, configs, consumer_groups, delegation_tokens, features, fetch, group_offsets, groups),
     *(log_dirs, metadata, offsets, placement, produce, quorum, sasl, telemetry, topics, transactions),
@@ -74,7 +75,7 @@ def _messages(kind: Kind, modules: tuple[ModuleType, ...]) -> dict[int, type]:
 
 REQUESTS: dict[int, type] = _messages(Kind.REQUEST, _MODULES)
 RESPONSES: dict[int, type] = _messages(Kind.RESPONSE, _MODULES)
-_FLEXIBLE_SINCE = {key: schema_of(cls).flexible_since for key, cls in REQUESTS.items()}
+_FLEXIBLE_SINCE: Final = {key: schema_of(cls).flexible_since for key, cls in REQUESTS.items()}
 
 
 def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:

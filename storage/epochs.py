@@ -6,11 +6,12 @@ reading them again.
 
 from bisect import bisect_right
 from itertools import pairwise
+from typing import Final
 
 from storage.files import Files
 from storage.segments.segment_format import DAMAGED
 
-EPOCHS_FILE = "leader-epoch-checkpoint"
+EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 
 
 class EpochCache:

@@ -10,7 +10,7 @@ gets that place from it, and never looks at the kind of log.
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from protocol.records.batch import BatchHeader
 from protocol.records.compression import DEFAULT_BOUNDS, Bounds
@@ -29,7 +29,7 @@ BEYOND_ALL_OFFSETS = (1 << 63) - 1
 LATEST_MS = (1 << 63) - 1
 """The latest time that a batch or a setting can say."""
 CHECKPOINT_BYTES = 64 << 20
-CHECKPOINT_BATCHES = 50_000
+CHECKPOINT_BATCHES: Final = 50_000
 """After how much a log requests a checkpoint: what bounds the work of recovery."""
 
 

@@ -179,9 +179,10 @@ class MemoryLog(AllHere):
         excess_bytes = self.size_bytes - config.retention_bytes
         if not config.cleanup_delete or config.retention_bytes < 0:
             excess_bytes = -1
-        for _, last_offset, size_bytes, newest_ms in islice(self._kept.placed, BATCHES_PER_SLICE):
-            excess_bytes -= size_bytes
-            is_old = 0 <= newest_ms < oldest_ms
+        for batch in islice(self._kept.placed, BATCHES_PER_SLICE):
+            last_offset = batch.last_offset
+            excess_bytes -= batch.size_bytes
+            is_old = 0 <= batch.max_timestamp_ms < oldest_ms
             if last_offset >= high_watermark or not (is_old or excess_bytes >= 0 or last_offset < self.start_offset):
                 break
             count += 1

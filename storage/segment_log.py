@@ -100,10 +100,12 @@ class SegmentLog(AllHere):
         self._check_healthy()
         if self.bytes_written >= self._checkpoint_at or self._batches_since_checkpoint >= CHECKPOINT_BATCHES:
             self._checkpoint()
-        first_offset, last_offset, size_bytes, newest_ms = placed[0] if len(placed) == 1 else together(placed)
+        whole = placed[0] if len(placed) == 1 else together(placed)
         active = self.segments[-1]
-        if not active.has_room(size_bytes, last_offset, newest_ms, self._now_ms, self._roll_after_ms):
-            self.roll(first_offset)
+        if not active.has_room(
+            whole.size_bytes, whole.last_offset, whole.max_timestamp_ms, self._now_ms, self._roll_after_ms
+        ):
+            self.roll(whole.base_offset)
             active = self.segments[-1]
         before = active.size_bytes
         try:
@@ -111,8 +113,8 @@ class SegmentLog(AllHere):
         except OSError as error:
             self._fail(error, active, before)
         self._unsynced.wrote(active)
-        self.end_offset = last_offset + 1
-        self.bytes_written += size_bytes
+        self.end_offset = whole.last_offset + 1
+        self.bytes_written += whole.size_bytes
         self._batches_since_checkpoint += len(placed)
 
     def _check_healthy(self) -> None:

@@ -73,7 +73,7 @@ class _ChargedCall(Call):
 
     def __init__(self, call: Call, charge: Charge) -> None:
         super().__init__(
-            call.entry, call.context._replace(charge=charge), call.request, call.elements, undecoded=call.undecoded
+            call.entry, call.context.charged(charge), call.request, call.elements, undecoded=call.undecoded
         )
         self._charge = None if call.entry.api_key == WRITE_TXN_MARKERS else charge
 

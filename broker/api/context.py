@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 from broker.journal.peers import Peer
 from broker.process.logging import Passing
@@ -43,13 +43,35 @@ class ConnectionInfo:
         return {"peer": Passing(f"{self.peer_host}:{self.peer_port}", self.peer_host), "listener": self.listener}
 
 
-class RequestContext(NamedTuple):
+@dataclass(init=False, slots=True)
+class RequestContext:
     """One request: who, through which listener, in which version."""
 
-    connection: ConnectionInfo
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str | None
-    charge: Charge | None = None
+    connection: Final[ConnectionInfo]
+    api_key: Final[int]
+    api_version: Final[int]
+    correlation_id: Final[int]
+    client_id: Final[str | None]
+    charge: Final[Charge | None]
     """What the request uses of quotas; None where there are none."""
+
+    def __init__(
+        self,
+        connection: ConnectionInfo,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        charge: Charge | None = None,
+    ) -> None:
+        self.connection = connection
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.charge = charge
+
+    def charged(self, charge: Charge) -> "RequestContext":
+        return RequestContext(
+            self.connection, self.api_key, self.api_version, self.correlation_id, self.client_id, charge
+        )

@@ -7,7 +7,7 @@ oldest form whatever the request's version (KIP-511), for it is how a client fin
 
 from collections.abc import Generator, Mapping
 from struct import Struct
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from broker.api.catalogue import Entry
 from broker.api.context import ConnectionInfo, RequestContext
@@ -24,8 +24,8 @@ from protocol.messages.sasl import SaslAuthenticateRequest
 from protocol.schema import Buffer, FieldSchema, fields_of, schema_of
 
 PRODUCE = 0
-API_VERSIONS = 18
-SASL_AUTHENTICATE = 36
+API_VERSIONS: Final = 18
+SASL_AUTHENTICATE: Final = 36
 DECODED_FACTOR = 45
 """How much more a request may weigh decoded than as a frame: arrays of empty structs do. Records stay what they are."""
 TEXT_FACTOR = 4
@@ -33,7 +33,7 @@ TEXT_FACTOR = 4
 ELEMENT_BYTES = 200
 """What the largest element with nothing in it weighs."""
 
-AT_ONCE = 2000
+AT_ONCE: Final = 2000
 """Elements of a message that are read or written at once: a few milliseconds. Larger ones take turns with others."""
 
 REMEMBERED_BYTES = 256
@@ -42,7 +42,7 @@ REMEMBERED_BYTES = 256
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 
-_FIXED = Struct(">hhih")
+_FIXED: Final = Struct(">hhih")
 """api key, version, correlation id, length of the client id."""
 
 

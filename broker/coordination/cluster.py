@@ -5,8 +5,8 @@ The log is always synced, whatever the durability of topics: ids and epochs that
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol, TypeVar
 
 from broker.config.topic_config import TopicConfig
 from broker.coordination.coordinators import CoordinatorError, FutureTicket
@@ -39,7 +39,7 @@ _log = EventLog("cluster")
 
 PASSED_OVER = 1 << 40
 LOAD_READ_BYTES = 1 << 20
-DECIDED_AT_ONCE = 500
+DECIDED_AT_ONCE: Final = 500
 """Entries of one request: to write down and take over what was decided of one may be a hundred calls."""
 _TOPIC = schema_of(TopicRecord).api_key
 METADATA_CONFIG = TopicConfig(log=LogConfig(retention_ms=-1, segment_ms=(1 << 63) - 1), max_message_bytes=1 << 30)
@@ -66,8 +66,9 @@ class Beginning:
             for entry, _ in entries_of(batch):
                 if not isinstance(entry, ReplayedRecord) or entry.value is None:
                     continue
-                entry.offset = self.end_offset - 1
-                if read_metadata_frame(entry.value)[0] == _TOPIC:
+                is_topic = read_metadata_frame(entry.value)[0] == _TOPIC
+                entry = replace(entry, offset=self.end_offset - 1)
+                if is_topic:
                     yield from topic
                     topic.clear()
                 elif not topic:

@@ -1,8 +1,9 @@
 """Which partition of an internal topic a group id or transactional id belongs to: Java's hash of it, as in Kafka."""
 
 from functools import lru_cache
+from typing import Final
 
-LONGEST_SHORT_KEY = 64
+LONGEST_SHORT_KEY: Final = 64
 """Characters of a key whose hash is remembered."""
 
 

@@ -8,11 +8,11 @@ shard released them, and each lot is as large as the one before it was quick.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from broker.process.time_slice import SLICE_S, TimeSlice
 
-AT_ONCE = 16
+AT_ONCE: Final = 16
 """Answers that are delivered in one turn."""
 LARGEST_LOT = 1024
 TURNS_OF_A_LOT = 3

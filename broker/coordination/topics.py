@@ -7,10 +7,10 @@ A change is decided by the cluster machine where this node leads the metadata, a
 import asyncio
 from collections.abc import Sequence
 
+from broker.config.internal_topics import PARTITION_COUNTS, internal_configs
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.known_topics import KnownTopics
 from broker.coordination.wide_requests import WideCreations, WideGrowths
-from broker.partitions.internal_topics import PARTITION_COUNTS, internal_configs
 from broker.partitions.topic import Topic
 from coordinator.cluster.topic_deletion import plan_deletion
 from coordinator.cluster.topic_rules import MOST_RECORDS_PER_REQUEST

@@ -22,7 +22,7 @@ Where another node has the coordinator, it is asked (`across_nodes.peer_gate`), 
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.across_nodes.peer_gate import PeerGate
@@ -47,13 +47,13 @@ from protocol.errors import ErrorCode
 from protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from protocol.records.batch import BatchHeader, read_header
 
-PRODUCE_ADDS_FROM = 12
+PRODUCE_ADDS_FROM: Final = 12
 PRODUCE_KNOWS_ABORTABLE_FROM = 11
 OFFSET_COMMIT_ADDS_FROM = 5
 OFFSET_COMMIT_KNOWS_ABORTABLE_FROM = 4
 VERIFICATION = "transaction.partition.verification.enable"
 
-FEW = 4
+FEW: Final = 4
 """Partitions that are looked for one by one."""
 _NOT_NOW = frozenset(
     {

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.coordinators import Shards
@@ -31,9 +31,9 @@ from storage.producers.producer_entry import NO_OFFSET, ProducerEntry
 
 logger = logging.getLogger("tallystick.transactions")
 
-HOLD_MS = 100
+HOLD_MS: Final = 100
 """The longest a request is held for a completion in this node; after that CONCURRENT_TRANSACTIONS, as Kafka at once."""
-HOLD_OF_A_NODE_MS = 20
+HOLD_OF_A_NODE_MS: Final = 20
 """The same of one that holds what many clients of another node wait for, which asks again itself."""
 
 

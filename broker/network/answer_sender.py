@@ -7,12 +7,13 @@ on: it makes us hold that much and one answer.
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from broker.network.region_sender import RegionSender, holds_region
 from broker.process.memory_budget import AnswerBudget, Holder
 from protocol.schema import Buffer
 
-FLUSH_BYTES = 64 << 10
+FLUSH_BYTES: Final = 64 << 10
 
 
 class AnswerSender:

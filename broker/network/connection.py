@@ -12,7 +12,7 @@ that has ended its connection in order is gone when what it has sent is done.
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from broker.api.catalogue import NO_ANSWER, CloseConnection, Deferred
 from broker.api.context import ConnectionInfo
@@ -34,7 +34,7 @@ from storage.log import StorageFailed
 
 QUEUED_REQUESTS, QUEUED_BYTES = 256, 4 << 20
 OPEN_ANSWERS = 1024
-QUEUED_OVERHEAD_BYTES = 64
+QUEUED_OVERHEAD_BYTES: Final = 64
 """What a request in the queue costs beside its bytes."""
 
 _log = EventLog("connection")

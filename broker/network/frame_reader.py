@@ -7,6 +7,7 @@ frame is a view of its buffer, and a caller that takes it from `frames` takes it
 
 from collections import deque
 from struct import Struct
+from typing import Final
 
 from broker.network.frame_buffers import FrameBuffers, FrameLease
 from protocol.errors import ProtocolError
@@ -19,7 +20,7 @@ before gets as much at once as the largest of them had."""
 TLS_RECORD = 0x1603
 """What a TLS handshake begins with."""
 
-_LENGTH = Struct(">i")
+_LENGTH: Final = Struct(">i")
 
 
 class FrameReader:

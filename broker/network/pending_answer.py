@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any
+from typing import Any, Final
 
 from broker.api.catalogue import CloseConnection, Deferred
 from broker.api.dispatch import Call
@@ -11,7 +11,7 @@ from broker.process.logging import EventLog
 from protocol.errors import ProtocolError
 from protocol.schema import Buffer
 
-PRODUCE_KEY = b"\0\0"
+PRODUCE_KEY: Final = b"\0\0"
 """How a Produce begins."""
 LONG_POLLS = {1, 11, 14, 78}
 """Fetch, JoinGroup, SyncGroup, ShareFetch."""

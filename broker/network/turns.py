@@ -10,8 +10,9 @@ its sockets again.
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
-TURN_S = 0.005
+TURN_S: Final = 0.005
 CONNECTION_S = 0.001
 
 

@@ -12,6 +12,7 @@ from broker.offline.dumped_tables import ABORTED_ENTRY
 from broker.offline.findings import Findings
 from broker.offline.untouched import UntouchedFiles
 from storage.producers.aborted import INDEX_SUFFIX, AbortedTransaction
+from storage.producers.producer_changes import CompletedTransaction
 from storage.producers.producer_entry import NO_OFFSET, ProducerEntry
 from storage.producers.producer_snapshot import (
     SIDECAR_SUFFIX,
@@ -20,7 +21,7 @@ from storage.producers.producer_snapshot import (
     decode_sidecar,
     decode_snapshot,
 )
-from storage.producers.producer_state import CompletedTransaction, ProducerState
+from storage.producers.producer_state import ProducerState
 from storage.segments.segment_format import base_offset_of, file_name
 
 

@@ -3,7 +3,8 @@
 What has to be looked at behind the header, and when, is `inspection`'s to know (decision 0014).
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 from broker.config.topic_config import RecordChecks, TopicConfig
 from broker.partitions.errors import AppendError
@@ -33,21 +34,36 @@ from protocol.records.batch import (
 from protocol.schema import Buffer
 from storage.steps import Spent, Steps, finish, never
 
-_SMALLEST_LENGTH = 14
+_SMALLEST_LENGTH: Final = 14
 """What Kafka takes for the shortest message there ever was; anything that claims less is damage."""
-_BEFORE_RECORDS_COUNT = MAGIC_AT + 1
+_BEFORE_RECORDS_COUNT: Final = MAGIC_AT + 1
 
 
-class Appended(NamedTuple):
+@dataclass(init=False, slots=True)
+class Appended:
     """What became of a Produce to one partition."""
 
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
+    base_offset: Final[int]
+    last_offset: Final[int]
+    log_append_time_ms: Final[int]
     """-1 where the topic keeps its producers' timestamps; of a duplicate, the timestamp of the original."""
-    log_start_offset: int
-    duplicate: bool = False
+    log_start_offset: Final[int]
+    duplicate: Final[bool]
     """Nothing was written: the batch was here before, at these offsets."""
+
+    def __init__(
+        self,
+        base_offset: int,
+        last_offset: int,
+        log_append_time_ms: int,
+        log_start_offset: int,
+        duplicate: bool = False,
+    ) -> None:
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.duplicate = duplicate
 
     @property
     def next_offset(self) -> int:
@@ -55,14 +71,21 @@ class Appended(NamedTuple):
         return self.last_offset + 1
 
 
-class CheckedBatch(NamedTuple):
+@dataclass(init=False, slots=True)
+class CheckedBatch:
     """One batch, fit to be appended as far as its own bytes tell."""
 
-    header: BatchHeader
-    batch: Buffer
-    log_append_time_ms: int
-    config: TopicConfig
+    header: Final[BatchHeader]
+    batch: Final[Buffer]
+    log_append_time_ms: Final[int]
+    config: Final[TopicConfig]
     """What it was held to."""
+
+    def __init__(self, header: BatchHeader, batch: Buffer, log_append_time_ms: int, config: TopicConfig) -> None:
+        self.header = header
+        self.batch = batch
+        self.log_append_time_ms = log_append_time_ms
+        self.config = config
 
 
 def check_batch(

@@ -17,8 +17,9 @@ from protocol.schema import Buffer
 from storage.files import File
 from storage.log import Log, StorageFailed
 from storage.producers.aborted import WrittenIndex
+from storage.producers.producer_changes import CompletedTransaction, EndMarker
 from storage.producers.producer_snapshot import SnapshotFiles
-from storage.producers.producer_state import CompletedTransaction, EndMarker, ProducerState
+from storage.producers.producer_state import ProducerState
 from storage.steps import Blocking, Steps, finish
 
 _log = EventLog("recovery")

@@ -24,7 +24,7 @@ from protocol.records.control import end_transaction_marker
 from protocol.schema import Buffer
 from storage.cleaner.compaction import Plan
 from storage.log import Log, LogDamaged, OffsetOutOfRange, TimestampedOffset
-from storage.producers.producer_state import EndMarker, ProducerRefused
+from storage.producers.producer_changes import EndMarker, ProducerRefused
 from storage.steps import Spent, Steps, never
 
 QUESTIONS_AT_ONCE = 10_000
@@ -197,9 +197,9 @@ class Partition:
         offset stays where it is (KAFKA-7866).
         """
         self._check_stands()
-        producer_id, epoch, coordinator_epoch = marker.producer_id, marker.producer_epoch, marker.coordinator_epoch
-        end = EndMarker(producer_id, epoch, marker.commit, coordinator_epoch, now_ms, marker.transaction_version)
-        producers = self.derived.producers
+        producer_id, epoch, producers = marker.producer_id, marker.producer_epoch, self.derived.producers
+        coordinator_epoch, version = marker.coordinator_epoch, marker.transaction_version
+        end = EndMarker(producer_id, epoch, marker.commit, coordinator_epoch, now_ms, version)
         try:
             producers.check_marker(end)
         except ProducerRefused as refused:

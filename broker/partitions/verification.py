@@ -8,9 +8,10 @@ current one (KAFKA-14884).
 
 from dataclasses import dataclass
 from itertools import islice, takewhile
+from typing import Final
 
 from protocol.records.batch import BatchHeader
-from storage.producers.producer_state import EndMarker, Tentative
+from storage.producers.producer_changes import EndMarker, Tentative
 
 
 class Guard:
@@ -19,17 +20,26 @@ class Guard:
     __slots__ = ()
 
 
-ALREADY_VERIFIED = Guard()
+ALREADY_VERIFIED: Final = Guard()
 """The transaction is under way here already: there is nothing to ask. Never matches an entry."""
 
 
-@dataclass(slots=True)
+@dataclass(init=False, slots=True)
 class _Entry:
     guard: Guard
     lowest_sequence: int
     epoch: int
     supports_epoch_bump: bool
     since_ms: int
+
+    def __init__(
+        self, guard: Guard, lowest_sequence: int, epoch: int, supports_epoch_bump: bool, since_ms: int
+    ) -> None:
+        self.guard = guard
+        self.lowest_sequence = lowest_sequence
+        self.epoch = epoch
+        self.supports_epoch_bump = supports_epoch_bump
+        self.since_ms = since_ms
 
 
 class Verifications:

@@ -19,12 +19,12 @@ budget the connection that has taken nothing for longest is closed.
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 OVERDRAFT_S = 0.1
 OVERDRAFT_BYTES = 16 << 10
 """What has to come in that time (rule 3)."""
-OVERDRAWN = 2
+OVERDRAWN: Final = 2
 """How often the budget may be used before a connection is closed (rule 4)."""
 
 

@@ -11,9 +11,9 @@ together do not make a turn longer, and an answer that takes several turns waits
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Final, TypeVar
 
-SLICE_S = 0.0015
+SLICE_S: Final = 0.0015
 """How long somebody who waits for nothing but the loop may have to wait for a piece of such work."""
 
 LONGEST_SLICE_S = 0.005

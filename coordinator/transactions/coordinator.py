@@ -10,7 +10,6 @@ and what the old record layout has no room for (`ledger.Written`).
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from coordinator.batch_room import STEP_BYTES, BatchRoom, fits_alone
 from coordinator.machine import A, AnyOutcome, Marker, Outcome, ReplayedMarker, ReplayedRecord, Ticket
@@ -152,14 +151,18 @@ class TransactionCoordinator:
         ongoing = before.state is TransactionState.ONGOING
         if ongoing and union is before.partitions:
             return Outcome(answers=[(ticket, ErrorCode.NONE)])
-        after = replace(
-            before,
+        after = Transaction(
+            producer_id=before.producer_id,
+            producer_epoch=before.producer_epoch,
+            timeout_ms=before.timeout_ms,
             state=TransactionState.ONGOING,
-            partitions=union,
-            previous_producer_id=before.producer_id,
-            client_version=client_version,
-            start_ms=min(before.start_ms, now_ms) if ongoing else now_ms,
             last_update_ms=now_ms,
+            start_ms=min(before.start_ms, now_ms) if ongoing else now_ms,
+            previous_producer_id=before.producer_id,
+            next_producer_id=before.next_producer_id,
+            last_producer_epoch=before.last_producer_epoch,
+            client_version=client_version,
+            partitions=union,
         )
         outcome = self._write(transactional_id, [after], [(ticket, ErrorCode.NONE)], f"{transactional_id}: partitions")
         growth = growth_until_decided(after, value_version(after, self._settings.cluster_version))

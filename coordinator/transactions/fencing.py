@@ -7,6 +7,7 @@ part 2) gives every transaction an epoch of its own: the decision bumps it, mark
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Final
 
 from coordinator.transactions.states import (
     NO_EPOCH,
@@ -29,9 +30,12 @@ class Verdict(Enum):
     ALREADY = "it was decided the same way before; say so again"
 
 
-EMPTY, ONGOING = TransactionState.EMPTY, TransactionState.ONGOING
-PREPARE_COMMIT, PREPARE_ABORT = TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT
-COMPLETE_COMMIT, COMPLETE_ABORT = TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT
+EMPTY: Final = TransactionState.EMPTY
+ONGOING: Final = TransactionState.ONGOING
+PREPARE_COMMIT: Final = TransactionState.PREPARE_COMMIT
+PREPARE_ABORT: Final = TransactionState.PREPARE_ABORT
+COMPLETE_COMMIT: Final = TransactionState.COMPLETE_COMMIT
+COMPLETE_ABORT: Final = TransactionState.COMPLETE_ABORT
 DECIDE, ALREADY = Verdict.DECIDE, Verdict.ALREADY
 WRONG_STATE, CONCURRENT, FENCED = (
     ErrorCode.INVALID_TXN_STATE,
@@ -62,12 +66,16 @@ END_TV2: dict[TransactionState, tuple[Verdict | ErrorCode, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(init=False, slots=True, unsafe_hash=True)
 class Producer:
     """The identity a request claims."""
 
-    producer_id: int
-    producer_epoch: int
+    producer_id: Final[int]
+    producer_epoch: Final[int]
+
+    def __init__(self, producer_id: int, producer_epoch: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
 
 
 def unknown_id(transactional_id: str) -> ErrorCode:
@@ -133,17 +141,19 @@ def decided(
     if client_version >= 2:
         # At the last one (of old bugs) nothing is left to bump; the leader takes such a marker (KAFKA-20090).
         epoch, last_epoch = min(epoch + 1, LAST_EPOCH), epoch
-    return replace(
-        transaction,
-        state=PREPARE_COMMIT if commit else PREPARE_ABORT,
+    return Transaction(
+        producer_id=transaction.producer_id,
         producer_epoch=epoch,
-        last_producer_epoch=last_epoch,
-        previous_producer_id=transaction.producer_id,
-        next_producer_id=next_producer_id,
-        client_version=client_version,
+        timeout_ms=transaction.timeout_ms,
+        state=PREPARE_COMMIT if commit else PREPARE_ABORT,
+        last_update_ms=now_ms,
         # An empty abort has no start of its own, but every decided transaction has one.
         start_ms=transaction.start_ms if transaction.state is ONGOING else now_ms,
-        last_update_ms=now_ms,
+        previous_producer_id=transaction.producer_id,
+        next_producer_id=next_producer_id,
+        last_producer_epoch=last_epoch,
+        client_version=client_version,
+        partitions=transaction.partitions,
     )
 
 
@@ -163,15 +173,18 @@ def fenced(transaction: Transaction, *, cluster_version: int, next_producer_id: 
 def completed(transaction: Transaction, now_ms: int) -> Transaction:
     """The COMPLETE record: all markers are written. Here a rotation takes effect."""
     rotated = transaction.client_version >= 2 and transaction.next_producer_id != NO_PRODUCER_ID
-    return replace(
-        transaction,
-        state=COMPLETE_COMMIT if transaction.state is PREPARE_COMMIT else COMPLETE_ABORT,
+    return Transaction(
         producer_id=transaction.next_producer_id if rotated else transaction.producer_id,
         producer_epoch=0 if rotated else transaction.producer_epoch,
+        timeout_ms=transaction.timeout_ms,
+        state=COMPLETE_COMMIT if transaction.state is PREPARE_COMMIT else COMPLETE_ABORT,
+        last_update_ms=now_ms,
+        start_ms=transaction.start_ms,
         previous_producer_id=transaction.producer_id,
         next_producer_id=NO_PRODUCER_ID,
+        last_producer_epoch=transaction.last_producer_epoch,
+        client_version=transaction.client_version,
         partitions=(),
-        last_update_ms=now_ms,
     )
 
 

@@ -6,7 +6,8 @@ of an operation and asserts that each may follow the one before it.
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Final
 
 from coordinator.deadlines import Deadlines
 from coordinator.machine import (
@@ -34,7 +35,7 @@ from coordinator.transactions.states import (
 from protocol.errors import ErrorCode, ProtocolError
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(init=False, slots=True, eq=False)
 class Completion:
     """A decided transaction whose markers are not all written. Its identity is the object: one that is
     not the machine's any more is stale (I15, I16)."""
@@ -43,17 +44,33 @@ class Completion:
     offset: int
     """Where the PREPARE record is. No marker is written before it is durable (I04)."""
     transaction: Transaction
-    remaining: dict[tuple[str, bytes, int], None] = field(default_factory=dict)
+    remaining: dict[tuple[str, bytes, int], None]
     """Partitions that still lack their marker; soft, a reload begins with all of them again."""
 
+    def __init__(
+        self,
+        transactional_id: str,
+        offset: int,
+        transaction: Transaction,
+        remaining: dict[tuple[str, bytes, int], None] | None = None,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.offset = offset
+        self.transaction = transaction
+        self.remaining = {} if remaining is None else remaining
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(init=False, slots=True)
 class Written:
     """A record that was just made, and what it was made of: replay need not decode what is known. Of layout 0 this also
     carries what the record cannot say; Kafka keeps that in memory, too, and loses it in a restart."""
 
-    value: bytes
-    after: Transaction
+    value: Final[bytes]
+    after: Final[Transaction]
+
+    def __init__(self, value: bytes, after: Transaction) -> None:
+        self.value = value
+        self.after = after
 
 
 class TransactionLedger:

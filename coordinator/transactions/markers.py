@@ -13,6 +13,7 @@ Rule 4. Only a topic whose id is gone is passed over. What time cures is tried a
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from coordinator.machine import Outcome
 from coordinator.ports import Clock, MarkerWriter, Timer, Turns
@@ -22,11 +23,11 @@ from coordinator.transactions.ledger import Completion
 from coordinator.transactions.states import NO_TOPIC_ID
 from protocol.errors import ErrorCode
 
-RETRY_MS = 20
+RETRY_MS: Final = 20
 LONGEST_RETRY_MS = 1_000
 
-WRITTEN = frozenset({ErrorCode.NONE})
-NOBODY_TO_TELL = frozenset(
+WRITTEN: Final = frozenset({ErrorCode.NONE})
+NOBODY_TO_TELL: Final = frozenset(
     {
         # The topic is gone for good (not: has no leader just now, KAFKA-20734).
         ErrorCode.UNKNOWN_TOPIC_ID,
@@ -38,7 +39,7 @@ NOBODY_TO_TELL = frozenset(
         ErrorCode.INVALID_PRODUCER_EPOCH,
     }
 )
-SOMEBODY_NEWER = frozenset({ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+SOMEBODY_NEWER: Final = frozenset({ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 """Another coordinator owns this id by now and does the work."""
 
 Key = tuple[str, bytes, int]

@@ -11,23 +11,24 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
+from typing import Final
 
 from coordinator.transactions.records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from protocol.codec import decode, read_versioned, versioned
 from protocol.errors import ProtocolError
 from protocol.records.batch import LAST_EPOCH
 
-NO_PRODUCER_ID = -1
-NO_EPOCH = -1
-NO_TIMESTAMP = -1
-NO_TOPIC_ID = bytes(16)
+NO_PRODUCER_ID: Final = -1
+NO_EPOCH: Final = -1
+NO_TIMESTAMP: Final = -1
+NO_TOPIC_ID: Final = bytes(16)
 DECISION_BYTES = 64
 """At most what the tagged fields of a decision add to a record: two producer ids, an epoch, the client's version."""
 TOPIC_ID_BYTES = 24
 """At most what a topic takes up more in layout 1 than in layout 0."""
-LONGEST_SHORT_KEY = 256
+LONGEST_SHORT_KEY: Final = 256
 """Keys up to this length are remembered in both forms; ids may have 32 767 bytes, and clients choose them."""
-NEVER_TIMES_OUT = (1 << 31) - 1
+NEVER_TIMES_OUT: Final = (1 << 31) - 1
 """The timeout of a transaction that takes part in a two-phase commit (KIP-939): only its client ends it."""
 
 
@@ -64,7 +65,7 @@ WRITTEN_STATES = frozenset(map(int, WIRE_NAMES))
 KNOWN_STATE_NAMES = frozenset({*WIRE_NAMES.values(), "PrepareEpochFence", "Dead"})
 """What a state filter may name. Kafka has one more, which no id is ever in here."""
 
-PREPARING = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
+PREPARING: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
 IDLE = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
 TRANSITIONS: dict[TransactionState, frozenset[TransactionState]] = {
@@ -80,31 +81,62 @@ TRANSITIONS: dict[TransactionState, frozenset[TransactionState]] = {
 """Target state to the states it may follow. A new id begins with EMPTY; a tombstone may follow any of `IDLE`."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(init=False, slots=True, order=True, unsafe_hash=True)
 class TopicPartitions:
     """Partitions of one topic in a transaction. The topic id differs from that of a later topic of the same name (I17);
     `NO_TOPIC_ID` where the log does not say (records of TV0)."""
 
-    topic: str
-    topic_id: bytes
-    partitions: tuple[int, ...]
+    topic: Final[str]
+    topic_id: Final[bytes]
+    partitions: Final[tuple[int, ...]]
+
+    def __init__(self, topic: str, topic_id: bytes, partitions: tuple[int, ...]) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partitions = partitions
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(init=False, slots=True, unsafe_hash=True)
 class Transaction:
     """One transactional id, as its last record says. Epochs and ids are what Kafka's fields of the same names are."""
 
-    producer_id: int
-    producer_epoch: int
-    timeout_ms: int
-    state: TransactionState
-    last_update_ms: int
-    start_ms: int = NO_TIMESTAMP
-    previous_producer_id: int = NO_PRODUCER_ID
-    next_producer_id: int = NO_PRODUCER_ID
-    last_producer_epoch: int = NO_EPOCH
-    client_version: int = 0
-    partitions: tuple[TopicPartitions, ...] = ()
+    producer_id: Final[int]
+    producer_epoch: Final[int]
+    timeout_ms: Final[int]
+    state: Final[TransactionState]
+    last_update_ms: Final[int]
+    start_ms: Final[int]
+    previous_producer_id: Final[int]
+    next_producer_id: Final[int]
+    last_producer_epoch: Final[int]
+    client_version: Final[int]
+    partitions: Final[tuple[TopicPartitions, ...]]
+
+    def __init__(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        timeout_ms: int,
+        state: TransactionState,
+        last_update_ms: int,
+        start_ms: int = NO_TIMESTAMP,
+        previous_producer_id: int = NO_PRODUCER_ID,
+        next_producer_id: int = NO_PRODUCER_ID,
+        last_producer_epoch: int = NO_EPOCH,
+        client_version: int = 0,
+        partitions: tuple[TopicPartitions, ...] = (),
+    ) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.timeout_ms = timeout_ms
+        self.state = state
+        self.last_update_ms = last_update_ms
+        self.start_ms = start_ms
+        self.previous_producer_id = previous_producer_id
+        self.next_producer_id = next_producer_id
+        self.last_producer_epoch = last_producer_epoch
+        self.client_version = client_version
+        self.partitions = partitions
 
     @property
     def producer_ids(self) -> set[int]:

@@ -11,30 +11,30 @@ The last offset and sequence follow from the last offset delta, not from the cou
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
 from protocol.schema import INT16_MAX, Buffer
 
-MAGIC = 2
-HEADER = struct.Struct(">qiibIhiqqqhii")
-HEADER_SIZE = HEADER.size
-BEFORE_LENGTH_COUNTS = 12
+MAGIC: Final = 2
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+HEADER_SIZE: Final = HEADER.size
+BEFORE_LENGTH_COUNTS: Final = 12
 """The bytes in front of those that the batch length counts."""
-MAGIC_AT = 16
-CRC_AT = 17
-ATTRIBUTES_AT = 21
-COMPRESSION_MASK = 0x07
-LOG_APPEND_TIME = 0x08
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
+MAGIC_AT: Final = 16
+CRC_AT: Final = 17
+ATTRIBUTES_AT: Final = 21
+COMPRESSION_MASK: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
 DELETE_HORIZON = 0x40
-LAST_EPOCH = INT16_MAX
+LAST_EPOCH: Final = INT16_MAX
 """The highest epoch of a producer. Markers may carry it, no client ever does."""
-_CRC = struct.Struct(">I")
+_CRC: Final = struct.Struct(">I")
 _LENGTH_AND_CRC = struct.Struct(">8xi5xI")
-_INT32 = struct.Struct(">i")
+_INT32: Final = struct.Struct(">i")
 _SEQUENCES = 1 << 31
 _make = tuple.__new__
 """A named tuple's own `_make` is a call of Python around this."""

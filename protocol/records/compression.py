@@ -12,7 +12,7 @@ gzip and zstd may consist of several members one after the other.
 import mmap
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import cramjam
 
@@ -31,14 +31,14 @@ DEFAULT_LIMIT = 128 << 20
 """What the records of one batch may come to, uncompressed."""
 ALWAYS_ALLOWED_BYTES = 4 << 20
 """What the records of one batch may come to whatever the ratio: a constant, many times over, compresses very well."""
-SMALLEST_RECORD = 7
+SMALLEST_RECORD: Final = 7
 """The bytes of a record without key, value and headers."""
 _FIRST_GUESS = 64 << 10
 _GROWTH = 4
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 << 10
-_LENGTH = struct.Struct(">i")
+_LENGTH: Final = struct.Struct(">i")
 
 Body = bytes | mmap.mmap
 """The records of one batch, uncompressed. Both give a number for an index and `bytes` for a slice."""

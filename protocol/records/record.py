@@ -50,14 +50,22 @@ class Record:
     headers: Headers
 
 
-@dataclass(slots=True)
+@dataclass(init=False, slots=True)
 class NewRecord:
     """A record to be written. Its offset follows from its place in the batch."""
 
     value: bytes | None
-    key: bytes | None = None
-    timestamp_ms: int = 0
-    headers: Headers = ()
+    key: bytes | None
+    timestamp_ms: int
+    headers: Headers
+
+    def __init__(
+        self, value: bytes | None, key: bytes | None = None, timestamp_ms: int = 0, headers: Headers = ()
+    ) -> None:
+        self.value = value
+        self.key = key
+        self.timestamp_ms = timestamp_ms
+        self.headers = headers
 
 
 def records_of(batch: Buffer, position: int = 0, *, limit: int = compression.DEFAULT_LIMIT) -> Iterator[Record]:

@@ -25,7 +25,7 @@ from storage.files import File, Files
 from storage.log import BEYOND_ALL_OFFSETS
 from storage.producers.aborted_checkpoint import AbortedCheckpoint
 from storage.producers.checked_blocks import CheckedBlocks
-from storage.producers.producer_state import CompletedTransaction
+from storage.producers.producer_changes import CompletedTransaction
 from storage.steps import Blocking, Spent, Steps, finish, never
 
 INDEX_SUFFIX = ".txnindex"

@@ -9,18 +9,18 @@ Entries are never changed in place. A new one replaces the old one when the appe
 """
 
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-NO_EPOCH = -1
-NO_SEQUENCE = -1
-NO_OFFSET = -1
+NO_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_OFFSET: Final = -1
 CACHED_BATCHES = 5
 """As many in-flight requests as an idempotent producer may have: a retry is always among the last five."""
-SEQUENCE_MASK = 0x7FFFFFFF
+SEQUENCE_MASK: Final = 0x7FFFFFFF
 """Sequences live in 0 .. 2^31-1 and wrap to 0 (KAFKA-7692)."""
 
-HEAD = struct.Struct("<hiqqq")
-BATCH = struct.Struct("<iqiq")
+HEAD: Final = struct.Struct("<hiqqq")
+BATCH: Final = struct.Struct("<iqiq")
 _FULL = CACHED_BATCHES * BATCH.size
 
 

@@ -7,11 +7,11 @@ Rule 3. A transaction is unstable from its first offset until its marker lies be
 
 from bisect import bisect_left
 from collections import OrderedDict
-from typing import NamedTuple
 
 from protocol.errors import ErrorCode
 from protocol.records.batch import LAST_EPOCH, BatchHeader
 from storage.frozen_entries import ChangesBeside, PackedEntries
+from storage.producers.producer_changes import CompletedTransaction, EndMarker, ProducerRefused, Tentative
 from storage.producers.producer_entry import (
     BATCH,
     HEAD,
@@ -24,42 +24,6 @@ from storage.producers.producer_entry import (
     last_sequence_of,
     with_batch,
 )
-
-
-class ProducerRefused(Exception):
-    """A batch or marker may not be appended. Nothing has been changed."""
-
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error = error
-
-
-class Tentative(NamedTuple):
-    """What a pending verification has seen of a producer (KIP-890): bounds its first sequence here."""
-
-    lowest_sequence: int
-    supports_epoch_bump: bool
-
-
-class EndMarker(NamedTuple):
-    """A marker as the log carries it. `transaction_version` is not in the log: 0 on replay."""
-
-    producer_id: int
-    producer_epoch: int
-    commit: bool
-    coordinator_epoch: int
-    timestamp_ms: int
-    transaction_version: int = 0
-
-
-class CompletedTransaction(NamedTuple):
-    """A transaction and its marker. `last_stable_offset` is what the aborted index records beside it."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    aborted: bool
-    last_stable_offset: int
 
 
 class ProducerState:

@@ -6,6 +6,7 @@ first use.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 from zlib import crc32
 
 from protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
@@ -28,7 +29,7 @@ from storage.segments.sparse_index import SparseIndex
 from storage.segments.stamping import Placed
 
 SCAN_BYTES = 1 << 20
-INDEX_BEHIND_BYTES = 1 << 20
+INDEX_BEHIND_BYTES: Final = 1 << 20
 """How much of the log may be ahead of the index files: what has to be checked after a kill."""
 
 
@@ -177,7 +178,7 @@ class Segment(SegmentReading):
 
     def note(self, batch: Placed) -> None:
         """A batch stands at the end of the file: index it and count it in."""
-        _, last_offset, size_bytes, max_timestamp_ms = batch
+        last_offset, size_bytes, max_timestamp_ms = batch.last_offset, batch.size_bytes, batch.max_timestamp_ms
         if max_timestamp_ms > (self._newest or self.largest_timestamp)[0]:
             self._newest = (max_timestamp_ms, last_offset)
         if self._bytes_since_entry > self._config.index_interval_bytes:

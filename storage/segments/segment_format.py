@@ -13,10 +13,11 @@ entry names the largest timestamp so far and the last offset of the batch that b
 """
 
 from struct import Struct
+from typing import Final
 
-LOG = ".log"
-INDEX = ".index"
-TIME_INDEX = ".timeindex"
+LOG: Final = ".log"
+INDEX: Final = ".index"
+TIME_INDEX: Final = ".timeindex"
 TRANSACTION_INDEX = ".txnindex"
 SNAPSHOT = ".snapshot"
 SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT)
@@ -30,18 +31,18 @@ DAMAGED = ".damaged"
 SWAP = ".swap"
 """Complete, about to replace what it was made from; the replacement is finished at the next start."""
 
-OFFSET_ENTRY = Struct(">ii")
-TIME_ENTRY = Struct(">qi")
+OFFSET_ENTRY: Final = Struct(">ii")
+TIME_ENTRY: Final = Struct(">qi")
 
-LARGEST_RELATIVE_OFFSET = (1 << 31) - 1
-LENGTH_END = 12
+LARGEST_RELATIVE_OFFSET: Final = (1 << 31) - 1
+LENGTH_END: Final = 12
 """A batch's length field counts the bytes after itself, which ends here."""
 
 BATCH_EXTENT = Struct(">qi11xi")
 """Base offset, length, last offset delta: all that is needed to step from batch to batch."""
-BATCH_NEWS = Struct(">8xi11xi8xq")
+BATCH_NEWS: Final = Struct(">8xi11xi8xq")
 """Length, last offset delta, max timestamp: all that an append looks at."""
-BATCH_PLACE = Struct(">qii")
+BATCH_PLACE: Final = Struct(">qii")
 """Base offset, length, leader epoch: the sixteen bytes that an append writes anew (all outside the CRC)."""
 
 

@@ -5,19 +5,27 @@ made anew; the rest of each batch is handed on as a slice, never copied.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 from protocol.schema import Buffer
 from storage.segments.segment_format import BATCH_NEWS, BATCH_PLACE, LENGTH_END
 
 
-class Placed(NamedTuple):
+@dataclass(init=False, slots=True)
+class Placed:
     """One batch that is about to be written: what indexes and epochs need to know of it."""
 
-    base_offset: int
-    last_offset: int
-    size_bytes: int
-    max_timestamp_ms: int
+    base_offset: Final[int]
+    last_offset: Final[int]
+    size_bytes: Final[int]
+    max_timestamp_ms: Final[int]
+
+    def __init__(self, base_offset: int, last_offset: int, size_bytes: int, max_timestamp_ms: int) -> None:
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.size_bytes = size_bytes
+        self.max_timestamp_ms = max_timestamp_ms
 
 
 def stamp(batches: Buffer, offset: int, leader_epoch: int) -> tuple[list[Buffer], list[Placed]]:

@@ -1,7 +1,7 @@
 """One fetch request, which may have to look at its partitions more than once."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from broker.api.context import RequestContext
 from broker.api.fetching.fetch_session import Wanted
@@ -41,7 +41,7 @@ _log = EventLog("fetch")
 
 READ_COMMITTED = 1
 ISOLATION_LEVELS = (0, READ_COMMITTED)
-NO_TOPIC_ID = bytes(16)
+NO_TOPIC_ID: Final = bytes(16)
 IDS_SINCE = 13
 BROUGHT_AT_ONCE = 32
 """Partitions of a shared store of which something is brought for one fetch."""

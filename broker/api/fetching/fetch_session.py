@@ -6,14 +6,14 @@ of an error, or with more to send than there was room for. The rest have nothing
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from typing import Final, Protocol
 
 from protocol.messages.fetch import FetchPartition
 
 PartitionKey = tuple[str | bytes, int]
 """(topic id, index) from version 13 on, (topic name, index) below."""
 
-FEW = 16
+FEW: Final = 16
 """Up to one of so many that are due are sorted by themselves; of more, all are passed over in their order."""
 
 

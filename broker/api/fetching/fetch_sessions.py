@@ -10,6 +10,7 @@ the end, so that those behind them get their turn. What one session knows is in 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from broker.api.fetching.fetch_session import PartitionKey, Session, Wanted
 from protocol.errors import ErrorCode
@@ -19,7 +20,7 @@ from storage.steps import Spent, Steps, finish, never
 NO_SESSION = 0
 FIRST_EPOCH = 0
 FINAL_EPOCH = -1
-TOPIC_IDS_SINCE = 13
+TOPIC_IDS_SINCE: Final = 13
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """Fetch: record batches out of partitions, as they lie in the log."""
 
 import asyncio
+from typing import Final
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
@@ -15,7 +16,7 @@ from broker.process.steps import run_steps
 from broker.process.time_slice import TimeSlice
 from protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse
 
-AT_ONCE = 500
+AT_ONCE: Final = 500
 """Partitions that are looked at in one turn; a fetch of more takes turns with others."""
 ROUNDS = 100
 """How often a fetch has something brought before what is there will do: others may take its place in memory."""

@@ -4,9 +4,8 @@ A request goes through `_resolve` (which partitions), the gate (which transactio
 its partition) and `_append` (one synchronous block), and is answered by `answered`.
 """
 
-import contextlib
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, Final
 
 from broker.api.catalogue import Deferred, NoAnswer, handles
 from broker.api.context import RequestContext
@@ -24,7 +23,7 @@ from broker.api.permissions.of_records import PRODUCE
 from broker.coordination.transaction_gate import Admission, ProduceBatch, admit_produce, admitted_at_once
 from broker.partitions.append import must_open
 from broker.partitions.errors import AppendError
-from broker.partitions.partition import Partition
+from broker.partitions.topic_partitions import Partitions
 from broker.process.time_slice import TimeSlice
 from protocol.errors import ErrorCode
 from protocol.messages.produce import (
@@ -38,11 +37,11 @@ from protocol.messages.produce import (
 )
 from protocol.records.batch import HEADER_SIZE, TRANSACTIONAL, read_header
 
-TOPIC_IDS_SINCE = 13
-AT_ONCE = 64
+TOPIC_IDS_SINCE: Final = 13
+AT_ONCE: Final = 64
 """Topics and partitions of a request that is answered in one go."""
-UNKNOWN_LEADER = LeaderIdAndEpoch()
-VERIFIED = Admission(verification=False)
+UNKNOWN_LEADER: Final = LeaderIdAndEpoch()
+VERIFIED: Final = Admission(verification=False)
 """The coordinator has said yes in this very turn: the append need not ask for a guard."""
 
 
@@ -202,9 +201,7 @@ def _lay_out(
 ) -> None:
     found, error = _find_topic(services, context, topic, by_id)
     for data in partitions:
-        partition = None
-        if found is not None:
-            partition = found[data.index] if 0 <= data.index < len(found) else None
+        partition = found[data.index] if found is not None and 0 <= data.index < len(found) else None
         code = error if partition is None else ErrorCode.NONE
         response = PartitionProduceResponse(
             index=data.index, error_code=code, base_offset=-1, current_leader=UNKNOWN_LEADER
@@ -285,7 +282,7 @@ async def _open_in_slices(
 
 def _find_topic(
     services: ProduceServices, context: RequestContext, requested: TopicProduceData, by_id: bool
-) -> tuple[Sequence[Partition] | None, ErrorCode]:
+) -> tuple[Partitions | None, ErrorCode]:
     topic = services.topics.by_id(requested.topic_id) if by_id else services.topics.by_name(requested.name)
     if topic is None:
         return None, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -394,7 +391,9 @@ def _remember(batch: ProduceBatch) -> None:
     (KAFKA-14920)."""
     header = batch.header
     assert header is not None
-    with contextlib.suppress(AppendError):  # of a fenced epoch, as the append will say
+    try:
         batch.partition.begin_verification(
             header.producer_id, header.producer_epoch, header.base_sequence, supports_epoch_bump=False
         )
+    except AppendError:
+        return  # of a fenced epoch, as the append will say

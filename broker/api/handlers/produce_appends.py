@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from broker.api.catalogue import NO_ANSWER, CloseConnection, Deferred, NoAnswer
 from broker.api.context import RequestContext
@@ -30,9 +30,9 @@ from protocol.messages.produce import (
 from protocol.records.batch import BatchHeader
 from storage.log import StorageFailed
 
-ZSTD_SINCE = 7
-NO_RECORDS = memoryview(b"")
-NOT_IN_TRANSACTION = "The partition is not in the producer's open transaction."
+ZSTD_SINCE: Final = 7
+NO_RECORDS: Final = memoryview(b"")
+NOT_IN_TRANSACTION: Final = "The partition is not in the producer's open transaction."
 """Clients before Produce 11 do not know TRANSACTION_ABORTABLE; the message is for the client's log."""
 MANY_PRODUCERS = "The request holds transactional batches of more than one producer."
 

@@ -9,7 +9,7 @@ What we do not do: two-phase commit by InitProducerId 6 (KIP-939, unstable in Ka
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
@@ -47,11 +47,11 @@ FIRST_WITH_FENCED = {
     EndTxnRequest: 2,
 }
 """The first version of each API that may carry PRODUCER_FENCED."""
-BROKER_FORM = 4
+BROKER_FORM: Final = 4
 """From here on AddPartitionsToTxn is what brokers say to each other: many transactions, add or verify (KIP-890)."""
-AT_ONCE = 64
+AT_ONCE: Final = 64
 """How many transactions of a request are worked on at a time: their records share a commit."""
-ENDS_WITH_BUMP = 5
+ENDS_WITH_BUMP: Final = 5
 """From here on EndTxn bumps the epoch and returns the new one."""
 
 Results = dict[tuple[str, int], ErrorCode]

@@ -64,7 +64,7 @@ def test_who_waited_is_charged_for_the_time_of_each_look(tmp_path: Any) -> None:
         wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
         topics = [FetchTopic(topic="t", partitions=[wanted])]
         request = FetchRequest(max_wait_ms=60_000, min_bytes=200, session_epoch=-1, topics=topics)
-        context = RequestContext(CONNECTION, 1, 11, 1, "test")._replace(charge=looks)
+        context = RequestContext(CONNECTION, 1, 11, 1, "test").charged(looks)
         waiting = load_handlers()[1].handler(node, context, request)
         size = 0
         for began in (1, 2):

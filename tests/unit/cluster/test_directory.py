@@ -11,7 +11,8 @@ import pytest
 
 from broker.api.services import Services
 from broker.partitions.errors import AppendError
-from broker.partitions.topic import Partitions, Topic
+from broker.partitions.topic import Topic
+from broker.partitions.topic_partitions import Partitions
 from coordinator.cluster.topics import plan_growth
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic

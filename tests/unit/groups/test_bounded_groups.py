@@ -13,7 +13,6 @@ import pytest
 from broker.coordination.groups import SCARCE_LOOK_MS, SoonRounds
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.groups.held import Held, text_bytes
-from coordinator.machine import Outcome
 from coordinator.runtime import NotReady
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribeGroupsRequest
@@ -238,7 +237,8 @@ def test_scarce_rooms_are_searched_once_in_a_while() -> None:
 
 def test_a_look_for_what_nobody_needs_changes_nothing_by_itself() -> None:
     story = small()
-    assert story.shard.machine.look_for_unused(story.time.now_ms()) == Outcome()
+    found = story.shard.machine.look_for_unused(story.time.now_ms())
+    assert (found.records, found.block, found.answers) == ((), None, [])
 
 
 @pytest.mark.parametrize("letter", ["a", "\N{GRINNING FACE}"])

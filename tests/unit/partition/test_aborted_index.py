@@ -8,7 +8,7 @@ import pytest
 
 from storage.producers.aborted import AbortedIndex, AbortedTransaction, WrittenIndex
 from storage.producers.aborted_checkpoint import ABORTED_CHECKPOINT, AbortedCheckpoint
-from storage.producers.producer_state import CompletedTransaction
+from storage.producers.producer_changes import CompletedTransaction
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
 from storage.steps import finish

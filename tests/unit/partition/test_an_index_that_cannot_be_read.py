@@ -9,7 +9,7 @@ import pytest
 
 from storage.producers.aborted import AbortedIndex
 from storage.producers.aborted_checkpoint import ABORTED_CHECKPOINT, text_of
-from storage.producers.producer_state import CompletedTransaction
+from storage.producers.producer_changes import CompletedTransaction
 from storage.recovery import Recovery
 from tests.harness.read_committed_oracle import Seen
 from tests.harness.simulated_files import SimulatedFiles

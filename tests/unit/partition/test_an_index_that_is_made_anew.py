@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from storage.producers.aborted import AbortedIndex, AbortedTransaction
-from storage.producers.producer_state import CompletedTransaction
+from storage.producers.producer_changes import CompletedTransaction
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.partition.rig import in_transaction, on_disk
 

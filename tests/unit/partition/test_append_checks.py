@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from broker.config.topic_config import RecordChecks, TopicConfig
+from broker.partitions.append import Appended
 from broker.partitions.errors import AppendError, RecordError
 from protocol.errors import ErrorCode
 from protocol.records import compression
@@ -165,8 +166,7 @@ def test_a_refusal_tells_where_the_log_begins(many: int) -> None:
     assert refusal(rig, changed(packed, body=b"no lz4")).log_start_offset == 2
     assert refusal(rig, packed + packed).log_start_offset == -1
     assert rig.produce(plain()).log_start_offset == 2
-    rig.produce(idempotent(5, 0, 0))
-    assert rig.produce(idempotent(5, 0, 0)) == (4, 4, NOW_MS, 2, True)
+    assert [rig.produce(idempotent(5, 0, 0)) for _ in range(2)][1] == Appended(4, 4, NOW_MS, 2, duplicate=True)
 
 
 def test_zstd_needs_a_produce_that_knows_it() -> None:

@@ -134,8 +134,9 @@ def batch_of(count: int, producer_id: int = -1, epoch: int = -1) -> bytes:
 
 def test_the_first_and_the_last_offset_of_what_was_appended_are_told() -> None:
     rig = Rig()
-    assert rig.produce(batch_of(2))[:2] == (0, 1)
-    assert rig.produce(batch_of(3))[:2] == (2, 4)
+    for records, first, last in ((2, 0, 1), (3, 2, 4)):
+        appended = rig.produce(batch_of(records))
+        assert (appended.base_offset, appended.last_offset) == (first, last)
 
 
 def test_the_first_producer_id_of_all_is_known_and_fenced_as_any_other() -> None:

@@ -10,7 +10,8 @@ from broker.partitions.verification import Verifications
 from broker.upkeep.producer_cap import COUNTED_PER_SLICE, enforce
 from protocol.records.batch import HEADER, BatchHeader, read_header
 from protocol.records.record import NewRecord, build_batch
-from storage.producers.producer_state import EndMarker, ProducerState
+from storage.producers.producer_changes import EndMarker
+from storage.producers.producer_state import ProducerState
 from tests.harness.turns import CallsPerTurn
 from tests.unit.partition.rig import DAY_MS, Rig, in_transaction
 

@@ -5,9 +5,9 @@ from typing import Any, NoReturn
 import pytest
 
 from broker.config.broker_config import BrokerConfig
+from broker.config.internal_topics import internal_configs
 from broker.config.topic_config import TopicConfig
 from broker.partitions.errors import AppendError, PartitionError, storage_error, vital
-from broker.partitions.internal_topics import internal_configs
 from broker.partitions.log_opening import PartitionOpener
 from broker.partitions.offline import PartitionWithoutLog
 from broker.partitions.partition_store import FolderStore, MemoryStore

@@ -10,8 +10,9 @@ from broker.partitions.errors import AppendError
 from protocol.errors import ErrorCode
 from protocol.records.batch import CONTROL, read_header
 from protocol.records.record import NewRecord, build_batch
+from storage.producers.producer_changes import EndMarker
 from storage.producers.producer_entry import CachedBatch, ProducerEntry
-from storage.producers.producer_state import EndMarker, ProducerState
+from storage.producers.producer_state import ProducerState
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.partition.rig import DAY_MS, NOW_MS, Rig, header_of, idempotent, in_transaction, on_disk, plain
 

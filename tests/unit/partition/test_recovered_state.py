@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from storage.producers.aborted import AbortedIndex, AbortedTransaction
 from storage.producers.aborted_checkpoint import AbortedCheckpoint
+from storage.producers.producer_changes import CompletedTransaction
 from storage.producers.producer_entry import CachedBatch, ProducerEntry
 from storage.producers.producer_snapshot import (
     SnapshotFiles,
@@ -17,7 +18,6 @@ from storage.producers.producer_snapshot import (
     encode_sidecar,
     encode_snapshot,
 )
-from storage.producers.producer_state import CompletedTransaction
 from storage.recovery import Recovery
 from tests.harness.read_committed_oracle import Seen
 from tests.harness.simulated_files import SimulatedFiles

@@ -2,7 +2,7 @@
 
 from broker.partitions.verification import Guard, Verifications
 from protocol.errors import ErrorCode
-from storage.producers.producer_state import EndMarker, Tentative
+from storage.producers.producer_changes import EndMarker, Tentative
 from tests.unit.partition.rig import Rig, header_of, in_transaction
 from tests.unit.partition.test_transactions_in_a_partition import append_with
 
