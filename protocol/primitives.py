@@ -52,6 +52,11 @@ def read_varlong(data: Buffer | mmap.mmap, offset: int) -> tuple[int, int]:
     return (value >> 1) ^ -(value & 1), offset + 1
 
 
+def as_int64(value: int) -> int:
+    """As a sum of Java's longs, which is what Kafka writes."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def append_varlong(out: bytearray, value: int) -> None:
     """Append a zig-zag varint; small numbers of either sign are short."""
     value = (value << 1) ^ (value >> 63)

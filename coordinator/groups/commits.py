@@ -21,6 +21,7 @@ from coordinator.groups.streams.group import StreamsGroup
 from coordinator.groups.streams.member import StreamsMember
 from coordinator.machine import ProducerStamp, Record
 from protocol.errors import ErrorCode
+from protocol.primitives import as_int64
 
 GROUP_ID_NOT_FOUND_SINCE = 9
 MEMBER_EPOCH_SINCE = 9
@@ -161,7 +162,8 @@ def records_of_commit(commit: Commit, settings: GroupSettings, now_ms: int) -> t
     """What to write, and the answer for each partition in the order of the request. All of it goes into one batch, or
     nothing is written."""
     room = BatchRoom(settings.max_batch_bytes)
-    expires_ms = -1 if commit.retention_ms == -1 else _wrapped(now_ms + commit.retention_ms)
+    # In Kafka, too, an offset to be kept for ever expires at once.
+    expires_ms = -1 if commit.retention_ms == -1 else as_int64(now_ms + commit.retention_ms)
     errors = []
     for wanted in commit.offsets:
         if _length(wanted.metadata) > settings.offset_metadata_max_size:
@@ -183,11 +185,6 @@ def records_of_commit(commit: Commit, settings: GroupSettings, now_ms: int) -> t
             # Kafka's answer to MESSAGE_TOO_LARGE, before all of it is made.
             return [], [ErrorCode.UNKNOWN_SERVER_ERROR for _ in commit.offsets]
     return room.records, errors
-
-
-def _wrapped(value: int) -> int:
-    """As a sum of two int64 in Java, which is what Kafka writes: an offset to be kept for ever expires at once."""
-    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _length(metadata: str) -> int:

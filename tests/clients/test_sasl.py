@@ -123,8 +123,9 @@ def test_confluent_kafka_in_a_session_that_ends_and_begins_anew(
         found.append(message.value())
     consumer.close()
     assert sorted(found) == sorted(b"%d" % number for number in range(sent))
-    fatal = [error for error in errors if error.code() != KafkaError._TRANSPORT]  # an idle connection may have ended
-    assert fatal == []
+    # An idle connection may have ended, or the only one, where the client came too late to authenticate again.
+    passing = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
+    assert [error for error in errors if error.code() not in passing] == []
 
 
 polled: list[Any] = []

@@ -51,6 +51,7 @@ from protocol.messages.share.offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
 )
+from protocol.primitives import as_int64
 
 NOT_HOSTED = "This server does not host this topic-partition."
 NOTHING_KEPT = "There is no offset information to delete."
@@ -176,7 +177,7 @@ def _described(index: int, end: int | None, summary: Summary | Verdict) -> Descr
         return DescribedOffsetsPartition(partition_index=index, error_code=error, error_message=message)
     start, complete, lag = summary.start_offset, summary.delivery_complete_count, UNKNOWN_LAG
     if start != NO_START_OFFSET and complete != UNKNOWN_COUNT and end is not None:
-        lag = end - start - complete
+        lag = as_int64(end - start - complete)
     return DescribedOffsetsPartition(
         partition_index=index, start_offset=start, leader_epoch=summary.leader_epoch, lag=lag
     )
