@@ -51,12 +51,13 @@ def produce(
 ) -> ProduceResponse | Deferred | NoAnswer | Coroutine[Any, Any, ProduceResponse | Deferred | NoAnswer]:
     """Append one batch to each of several partitions; they succeed and fail one by one.
 
-    acks=all is answered when everything is committed (fsynced, in durable mode), acks=1 after the append (in a shared
-    store when it is committed: until then it is in memory alone), acks=0 not at all; if an acks=0 request fails, the
-    connection closes. Transactional batches go through the transaction gate first. v5 log start offset; v7 zstd; v8
-    record errors; v9 flexible; v10 leader hints (KIP-951); v12 partitions are added to the transaction here (KIP-890);
-    v13 topic ids. v0 to v2 are listed for librdkafka (KAFKA-18659), and refused as Kafka 4 refuses them. Sequences of
-    a transaction that has ended are refused with 48, where Kafka takes the batch for a repetition.
+    acks=all is answered when everything is committed (fsynced, in durable mode; in memory a turn of the loop
+    later), and no reader sees more than that; acks=1 after the append (in a shared store when it is committed:
+    until then it is in memory alone), acks=0 not at all; if an acks=0 request fails, the connection closes.
+    Transactional batches go through the transaction gate first. v5 log start offset; v7 zstd; v8 record errors; v9
+    flexible; v10 leader hints (KIP-951); v12 partitions are added to the transaction here (KIP-890); v13 topic ids.
+    v0 to v2 are listed for librdkafka (KAFKA-18659), and refused as Kafka 4 refuses them. Sequences of a
+    transaction that has ended are refused with 48, where Kafka takes the batch for a repetition.
 
     Not done: `timeout_ms` (a sync ends or the broker does; a store that stands still is waited for, until the client
     gives up), old message formats.
