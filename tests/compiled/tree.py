@@ -34,7 +34,9 @@ def compiled_tree(folder: Path = ROOT / "build" / "compiled") -> Path:
         core.rename(kept)
     shutil.rmtree(folder, ignore_errors=True)
     copy(folder)
-    (folder / ".venv").symlink_to(ROOT / ".venv")
+    for name in (".venv", ".jars"):  # the latter where it was made
+        if (ROOT / name).exists():
+            (folder / name).symlink_to(ROOT / name)
     if kept.exists():
         kept.rename(core)
         return folder
