@@ -118,8 +118,8 @@ AnyOutcome: TypeAlias = Outcome[Any]
 
 @dataclass(init=False, slots=True)
 class ReplayedRecord:
-    """A record as it comes out of the log. `stamp` is set where its batch is transactional. Nobody changes one; that it
-    is not frozen saves a microsecond for each record of a log that is loaded."""
+    """A record as it comes out of the log. `stamp` is set where its batch is transactional. That it is not
+    frozen saves a microsecond for each record of a log that is loaded."""
 
     offset: Final[int]
     timestamp_ms: Final[int]

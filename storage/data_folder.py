@@ -17,7 +17,7 @@ Rules for trust. After a kill the page cache is believed, if the machine has not
 import json
 import threading
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from protocol.internal_topics import CLUSTER_METADATA
 from storage.checkpoints import (
@@ -66,10 +66,10 @@ class DataFolder:
         self._files = files
         self._boot_id = boot_id
         self._page_cache = page_cache
-        self._version, self._recorded_boot = read_format(files)
+        self._version, self._recorded_boot, self._write_ahead = read_format(files)
         has_logs = any(name.rpartition("-")[2].isdigit() for name in files.list(""))
         self._foreign = has_logs and not self._recorded_boot
-        self._written_boot, self._write_ahead = self._recorded_boot, needs_write_ahead(files)
+        self._written_boot = self._recorded_boot
         self._bring_up(has_logs=has_logs)
         self._marking = threading.Lock()
         self.replayed = self._replay()
@@ -219,12 +219,24 @@ class DataFolder:
             write_clean_shutdown(self._files)
 
 
-def read_format(files: Files) -> tuple[int, str]:
-    """The version of everything in the folder, and the boot all of it was last read in; 0 where nothing says. Raises
-    `UnreadableDataFolder`."""
+class Format(NamedTuple):
+    """What `tallystick.format` says of a folder."""
+
+    version: int
+    """Of everything in it; 0 where nothing says."""
+    boot_id: str
+    """That all of it was last read in."""
+    write_ahead: bool
+    """Whether there has to be a write-ahead log."""
+
+
+def read_format(files: Files) -> Format:
+    """Raises `UnreadableDataFolder`."""
     said = _said(files)
     try:
-        return (int(said["version"]), str(said["boot_id"])) if said else (0, "")
+        if not said:
+            return Format(0, "", write_ahead=False)
+        return Format(int(said["version"]), str(said["boot_id"]), bool(said.get("write_ahead", False)))
     except (ValueError, KeyError, TypeError) as damaged:
         raise UnreadableDataFolder(NO_FORMAT.format(what="is damaged")) from damaged
 
@@ -243,13 +255,7 @@ def _said(files: Files) -> dict[str, Any]:
     return found
 
 
-def needs_write_ahead(files: Files) -> bool:
-    """Whether there has to be a write-ahead log. Raises `UnreadableDataFolder`."""
-    return bool(_said(files).get("write_ahead", False))
-
-
 def format_text(version: int, boot_id: str, *, write_ahead: bool = False) -> bytes:
-    """What `tallystick.format` says of the version of a folder, of the boot in which all of it was read, and whether
-    there has to be a write-ahead log."""
+    """`tallystick.format`, as `read_format` reads it."""
     said: dict[str, object] = {"version": version, "boot_id": boot_id}
     return (json.dumps(said | ({"write_ahead": True} if write_ahead else {})) + "\n").encode()

@@ -21,7 +21,7 @@ from storage.checkpoints import (
     UnreadableDataFolder,
     read_meta_properties,
 )
-from storage.data_folder import FORMAT_VERSION, format_text, needs_write_ahead, read_format
+from storage.data_folder import FORMAT_VERSION, format_text, read_format
 from storage.moment import SEGMENT_FILES, number_of
 from storage.segments.segment_format import LOG, base_offset_of
 from storage.write_ahead.replay import AHEAD_FILE
@@ -85,8 +85,7 @@ def of_stopped(root: str) -> Source:
     whose = _whose(root)
     files = [SourceFile(name, f"{root}/{name}", None, False, False) for name in _listed(root) if name in BESIDE_LOGS]
     try:
-        version = read_format(UntouchedFiles(root))[0]
-        write_ahead = needs_write_ahead(UntouchedFiles(root))
+        version, _, write_ahead = read_format(UntouchedFiles(root))
     except UnreadableDataFolder as problem:
         raise Refused(str(problem)) from None
     if version != FORMAT_VERSION:

@@ -5,7 +5,7 @@ The log is always synced, whatever the durability of topics: ids and epochs that
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
 from broker.config.topic_config import TopicConfig
@@ -67,7 +67,7 @@ class Beginning:
                 if not isinstance(entry, ReplayedRecord) or entry.value is None:
                     continue
                 is_topic = read_metadata_frame(entry.value)[0] == _TOPIC
-                entry = replace(entry, offset=self.end_offset - 1)
+                entry = ReplayedRecord(self.end_offset - 1, entry.timestamp_ms, entry.stamp, entry.key, entry.value)
                 if is_topic:
                     yield from topic
                     topic.clear()

@@ -27,7 +27,7 @@ from storage.checkpoints import (
     read_partition_metadata,
     read_text,
 )
-from storage.data_folder import FORMAT_VERSION, TRUSTED, needs_write_ahead, read_format
+from storage.data_folder import FORMAT_VERSION, TRUSTED, read_format
 from storage.metadata_snapshots import SnapshotFolder, checked
 from storage.producers.producer_state import ProducerState
 from storage.segments.segment_format import LOG
@@ -88,7 +88,7 @@ class FolderCheck:
                     raise NoDataFolder(f"{self.files.root} is no data folder of a broker: nothing of one is in it")
                 what = "it is missing: the next start makes it anew, with another id of the cluster and of the folder"
                 self.findings.recovery(META_PROPERTIES, None, what)
-            version, boot = read_format(self.files)
+            version, boot, _ = read_format(self.files)
         except UnreadableDataFolder as problem:
             self.findings.damage("", None, str(problem))
             version, boot = 0, ""
@@ -101,10 +101,8 @@ class FolderCheck:
     def _ahead(self) -> None:
         """The rest looks at files as they are when the next start has put the write-ahead log where it belongs."""
         try:
-            found = to_replay(self.files, expected=needs_write_ahead(self.files))
-            self.files.replayed = {
-                path: runs_of(path, len(self.files.contents(path)), pieces) for path, pieces in found.items()
-            }
+            found = to_replay(self.files, expected=read_format(self.files).write_ahead)
+            self.files.replayed = {path: runs_of(path, self.files.size(path), pieces) for path, pieces in found.items()}
         except UnreadableDataFolder as problem:
             self.findings.damage(AHEAD_FILE, None, str(problem))
             return

@@ -32,8 +32,7 @@ class CheckedIndex:
                 findings.damage(path, number * size, f"entry {other} does not follow {one}")
 
     def end(self, *, cut_short: bool) -> None:
-        """Behind the last batch. `cut_short`: what a crash may have taken from the log, and
-        not from its index."""
+        """Behind the last batch. `cut_short`: what a crash may have taken from the log, and not from its index."""
         say = self._findings.recovery if cut_short else self._findings.damage
         for entry in self._entries[self._next :]:
             say(self.path, self._next * self.layout.size, f"{self._named(*entry)}, behind the last batch")

@@ -115,9 +115,7 @@ class CheckedAborted:
         if completed is not None:
             self._completed[offset] = completed
 
-    def end(
-        self, *, compacted: bool, believed_before: int, checkpoint: tuple[int, int] | None, clean: bool = True
-    ) -> None:
+    def end(self, *, compacted: bool, believed_before: int, checkpoint: tuple[int, int] | None, clean: bool) -> None:
         """`believed_before`: below, the next start believes the index. `checkpoint`: entries and their checksum, as
         they were when the index was last synced. `clean`: the last run ended in order."""
         size = ABORTED_ENTRY.size

@@ -116,6 +116,14 @@ class UntouchedFiles:
         finally:
             file.close()
 
+    def size(self, path: str) -> int:
+        """Of a file. Raises `OSError`."""
+        file = self.open(path)
+        try:
+            return file.size()
+        finally:
+            file.close()
+
     def exists(self, path: str) -> bool:
         return os.path.exists(os.path.join(self.root, path))
 

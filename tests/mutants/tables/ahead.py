@@ -116,7 +116,7 @@ MUTANTS = (
     Mutant(
         "nobody misses a write-ahead log that is gone",
         "acknowledged records are lost without a word",
-        (Change("storage.data_folder:needs_write_ahead", 'bool(_said(files).get("write_ahead", False))', "False"),),
+        (Change("storage.data_folder:read_format", 'bool(said.get("write_ahead", False))', "False"),),
         (f"{DAMAGED}::test_one_that_has_lost_its_commits_is_missed",),
         unseen="no story takes away that file",
     ),

@@ -238,7 +238,7 @@ def test_a_start_on_the_copy_believes_no_more_than_what_was_synced(world: World,
     _, _, again = asyncio.run(backed_up(world, tmp_path))
     copied = UntouchedFiles(str(again))
     assert {place: read_offsets(copied, RECOVERY_POINTS).get(place, 0) for place in wanted} == points
-    assert read_format(copied) == (FORMAT_VERSION, ANOTHER_BOOT) and boot_id() != ANOTHER_BOOT
+    assert read_format(copied) == (FORMAT_VERSION, ANOTHER_BOOT, False) and boot_id() != ANOTHER_BOOT
 
 
 def test_a_log_that_could_not_be_opened_is_copied_as_it_is(world: World, tmp_path: Path) -> None:

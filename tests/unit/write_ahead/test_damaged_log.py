@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from storage.checkpoints import UnreadableDataFolder
-from storage.data_folder import DataFolder, needs_write_ahead
+from storage.data_folder import DataFolder, read_format
 from storage.write_ahead.commits import BLOCK, HALVES_AT
 from storage.write_ahead.file import LARGE_BYTES
 from storage.write_ahead.replay import AHEAD_FILE, replay, to_replay
@@ -15,15 +15,19 @@ from tests.unit.write_ahead.rig import Rig, contents
 FILE = "a-0/0.log"
 
 
-@pytest.mark.parametrize("left", [HALVES_AT + 2 * BLOCK, HALVES_AT + BLOCK + 30, HALVES_AT])
-def test_a_log_that_was_cut_is_damaged(left: int) -> None:
-    """Else its last commits would pass for ones that were torn."""
-    rig = Rig()
+def with_three_commits(rig: Rig) -> SimulatedFiles:
+    """What a kill leaves behind them."""
     file = rig.open("0")
     for _ in range(3):
         file.append([b"data"])
         file.commit()
-    disk = rig.disk.kill()
+    return rig.disk.kill()
+
+
+@pytest.mark.parametrize("left", [HALVES_AT + 2 * BLOCK, HALVES_AT + BLOCK + 30, HALVES_AT])
+def test_a_log_that_was_cut_is_damaged(left: int) -> None:
+    """Else its last commits would pass for ones that were torn."""
+    disk = with_three_commits(Rig())
     del disk.inode(AHEAD_FILE).content[left:]
     with pytest.raises(UnreadableDataFolder, match=f"it has {left} bytes"):
         replay(disk)
@@ -31,12 +35,7 @@ def test_a_log_that_was_cut_is_damaged(left: int) -> None:
 
 @pytest.mark.parametrize("which", ["a commit in the middle", "both copies of where to begin"])
 def test_damage_is_said_and_nothing_is_changed(which: str) -> None:
-    rig = Rig()
-    file = rig.open("0")
-    for _ in range(3):
-        file.append([b"data"])
-        file.commit()
-    disk = rig.disk.kill()
+    disk = with_three_commits(Rig())
     for at in (HALVES_AT + 2 * BLOCK + 30,) if which == "a commit in the middle" else (20, BLOCK + 20):
         disk.inode(AHEAD_FILE).content[at] ^= 1
     before = contents(disk)
@@ -46,12 +45,7 @@ def test_damage_is_said_and_nothing_is_changed(which: str) -> None:
 
 
 def test_the_last_commit_that_is_torn_was_never_acknowledged() -> None:
-    rig = Rig()
-    file = rig.open("0")
-    for _ in range(3):
-        file.append([b"data"])
-        file.commit()
-    disk = rig.disk.kill()
+    disk = with_three_commits(Rig())
     disk.inode(AHEAD_FILE).content[HALVES_AT + 3 * BLOCK + 30] ^= 1
     assert replay(disk) == 1
 
@@ -75,11 +69,7 @@ def killed() -> SimulatedFiles:
     folder = DataFolder(rig.disk, boot_id="boot")
     rig.log.mark = folder.mark_write_ahead
     rig.log.prepare()
-    file = rig.open("0")
-    for _ in range(3):
-        file.append([b"data"])
-        file.commit()
-    return rig.disk.kill()
+    return with_three_commits(rig)
 
 
 def gone(disk: SimulatedFiles) -> None:
@@ -117,7 +107,7 @@ def test_an_operator_goes_on_without_it(lose: Callable[[SimulatedFiles], None]) 
     had_one = disk.exists(AHEAD_FILE)
     assert DataFolder(disk, boot_id="boot", to_repair=[AHEAD_FILE]).replayed == 0
     assert disk.exists(f"{AHEAD_FILE}.damaged") == had_one and not disk.exists(AHEAD_FILE)
-    assert not needs_write_ahead(disk) and DataFolder(disk, boot_id="boot").replayed == 0
+    assert not read_format(disk).write_ahead and DataFolder(disk, boot_id="boot").replayed == 0
 
 
 def test_one_that_is_whole_is_replayed_whatever_an_operator_says() -> None:
@@ -126,12 +116,12 @@ def test_one_that_is_whole_is_replayed_whatever_an_operator_says() -> None:
 
 def test_one_that_is_whole_is_replayed_once_and_not_missed_afterwards() -> None:
     disk = killed()
-    assert needs_write_ahead(disk) and list(to_replay(disk, expected=True)) == [FILE]
+    assert read_format(disk).write_ahead and list(to_replay(disk, expected=True)) == [FILE]
     assert DataFolder(disk, boot_id="boot").replayed == 1
-    assert not needs_write_ahead(disk) and not disk.exists(AHEAD_FILE)
+    assert not read_format(disk).write_ahead and not disk.exists(AHEAD_FILE)
     folder = DataFolder(disk, boot_id="another")
     folder.recovered()
-    assert folder.replayed == 0 and not needs_write_ahead(disk)
+    assert folder.replayed == 0 and not read_format(disk).write_ahead
 
 
 def test_that_all_logs_were_opened_is_written_down_beside_that_there_is_one() -> None:
@@ -139,7 +129,7 @@ def test_that_all_logs_were_opened_is_written_down_beside_that_there_is_one() ->
     folder = DataFolder(disk, boot_id="another")
     folder.mark_write_ahead(True)
     folder.recovered()
-    assert needs_write_ahead(disk)
+    assert read_format(disk).write_ahead
 
 
 def test_a_folder_of_a_later_version_is_left_as_it_is() -> None:

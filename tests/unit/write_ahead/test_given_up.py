@@ -4,6 +4,8 @@ from threading import Thread
 
 import pytest
 
+from broker.partitions.partition_store import FolderStore
+from storage.recovery import Recovery
 from storage.write_ahead.replay import AHEAD_FILE
 from tests.unit.write_ahead.rig import Rig, check_all, check_exactly
 
@@ -90,7 +92,7 @@ def test_what_stays_when_a_file_is_cut_survives() -> None:
     rig.after_power_cuts(lambda found: check_exactly(found, {FILE: b"kept, new"}))
 
 
-def test_many_folders_that_leave_together_cost_one_commit() -> None:
+def test_the_folders_of_a_topic_that_is_deleted_cost_one_commit() -> None:
     """Each on its own would have a topic of a thousand partitions wait for a thousand syncs of the log."""
     rig = Rig(half_blocks=64)
     for number in range(20):
@@ -100,10 +102,9 @@ def test_many_folders_that_leave_together_cost_one_commit() -> None:
         file.append([b"old"])
         file.commit()
     rig.disk.syncs.clear()
-    rig.files.leaving([f"t-{number}" for number in range(20)])
-    for number in range(20):
-        rig.files.rename(f"t-{number}", f"t-{number}.1-delete")
-    assert rig.disk.syncs.count(AHEAD_FILE) == 1
+    store = FolderStore(rig.files, now_ms=lambda: 0, recovery=lambda *_: Recovery(), delete_delay_ms=lambda: 0)
+    store.remove("t", bytes(16), range(20), rig.files)
+    assert rig.disk.syncs.count(AHEAD_FILE) == 1 and not any(rig.disk.exists(f"t-{number}") for number in range(20))
 
 
 def test_what_is_settled_never_takes_more_than_a_commit_may() -> None:
